@@ -6,9 +6,9 @@ import asyncio
 import logging
 import time
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext
-from typing import Any, Protocol, cast
+from typing import Any, cast
 from urllib.parse import urlsplit
 
 from starlette.types import Message, Receive, Scope, Send
@@ -37,13 +37,6 @@ PROCESS = b"hinged-process"
 EVENT_STREAM = b"text/event-stream"
 
 
-class Watched(Protocol):
-    """A request or WebSocket that is being forwarded to another server."""
-
-    def look(self) -> None:
-        """Check whether the other server and the client are still there."""
-
-
 class Passing:
     """The lines to the other servers, and the requests and WebSockets that they carry. Used on one event loop."""
 
@@ -55,23 +48,23 @@ class Passing:
         self.lines = Lines()
         self.sender = members.address.encode()
         self._loop = asyncio.get_running_loop()
-        self._under_way: set[Watched] = set()
+        self._looks: set[Callable[[], None]] = set()
         self._looking: asyncio.TimerHandle | None = None
 
-    def watch(self, watched: Watched) -> None:
-        """Check a request or WebSocket every LOOK_S seconds, until `forget`."""
-        self._under_way.add(watched)
+    def watch(self, look: Callable[[], None]) -> None:
+        """Call `look` every LOOK_S seconds, until `forget`. It checks a request or a WebSocket."""
+        self._looks.add(look)
         if self._looking is None:
             self._looking = self._loop.call_later(LOOK_S, self._look)
 
-    def forget(self, watched: Watched) -> None:
-        """Stop checking a request or WebSocket."""
-        self._under_way.discard(watched)
+    def forget(self, look: Callable[[], None]) -> None:
+        """Stop calling `look`."""
+        self._looks.discard(look)
 
     def _look(self) -> None:
-        for watched in list(self._under_way):
-            watched.look()
-        self._looking = self._loop.call_later(LOOK_S, self._look) if self._under_way else None
+        for look in list(self._looks):
+            look()
+        self._looking = self._loop.call_later(LOOK_S, self._look) if self._looks else None
 
     def close(self) -> None:
         """Stop all checks, and abort all lines."""
@@ -183,7 +176,7 @@ class Passed(LineRequest):
         """
         lines = self._passing.lines
         line = self._line = lines.idle(self._address) or await lines.open(self._address)
-        self._passing.watch(self)
+        self._passing.watch(self.look)
         try:
             line.begin(self)
             self._room.set()
@@ -194,7 +187,7 @@ class Passed(LineRequest):
             with self._passing.streams.one(self._end) if _is_event_stream(first) else nullcontext():
                 await self._carry(first)
         finally:
-            self._passing.forget(self)
+            self._passing.forget(self.look)
             if self._reading is not None:
                 self._reading.cancel()
             self._let_go(reusable=False)

@@ -53,7 +53,7 @@ class Carried:
         """
         stops = Close(CloseCode.SERVICE_RESTART, "the server stops")
         with self._passing.streams.one(lambda: self._end(stops)):
-            self._passing.watch(self)
+            self._passing.watch(self.look)
             try:
                 owner = await self._or_over(self._open())
                 if isinstance(owner, Close):
@@ -62,7 +62,7 @@ class Carried:
                     with suppress(ClientDisconnected):
                         await self._carry(owner)
             finally:
-                self._passing.forget(self)
+                self._passing.forget(self.look)
 
     async def _or_over(self, work: Awaitable[ClientConnection | Close | None]) -> ClientConnection | Close | None:
         """Return the result of `work`, or the reason why the socket closes before the work ends."""

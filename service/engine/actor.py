@@ -184,7 +184,7 @@ class Actor:
             answers += done.answers[: len(taken.futures)]
             self.unlogged.put_back([] if self._stopping else done.unlogged)  # a stopped actor cannot write them later
         elif self._snapshot_in_s() <= 0:
-            await self._call(journal.take_snapshot_if_due)
+            await self._call(lambda: journal.snapshots.take_if_due(journal.model))
         return answers
 
     async def _end(self) -> None:
@@ -195,7 +195,7 @@ class Actor:
         if snapshots.newest is not None:
             await asyncio.wait([asyncio.wrap_future(snapshots.newest)])
         if self._keep_snapshot and not self.failed and not self.journal.unresolved:
-            await self._call(self.journal.take_last_snapshot)
+            await self._call(lambda: self.journal.snapshots.take_last(self.journal.model))
 
     async def _call(self, function: Callable[..., Any], *args: Any) -> Any:
         return await asyncio.get_running_loop().run_in_executor(self._executor, function, *args)

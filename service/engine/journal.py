@@ -215,14 +215,6 @@ class Journal:
                 found.append(InternalError(UNFORESEEN))
         return found
 
-    def take_snapshot_if_due(self) -> None:
-        """Begin a snapshot if enough has changed, or the newest snapshot is old enough."""
-        self.snapshots.take_if_due(self.model)
-
-    def take_last_snapshot(self) -> None:
-        """Write the snapshot of a model that learns nothing more."""
-        self.snapshots.take_last(self.model)
-
     # -- recovery -------------------------------------------------------------------------------------------------
 
     def read_again(self) -> tuple[Model, Obstacle | None]:
