@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from hinged.solvers.catalogue import entry_of
 from hinged.solvers.core.kernels import Kernel, make_kernel
-from hinged.solvers.core.parameters import Constraint, check, rules_of
+from hinged.solvers.core.parameters import Constraint, check, declared, rules_of
 from hinged.solvers.core.rows import Rows
 from hinged.solvers.estimators.attributes import Fitted
 from hinged.solvers.estimators.base import Learner
@@ -26,26 +26,6 @@ from hinged.solvers.estimators.scaling import CSR, DENSE, SPARSE, Scale, found
 Array = np.ndarray[Any, Any]
 
 FLOATS = (np.float64, np.float32)
-
-ESTIMATOR_S = frozenset(
-    {
-        "kernel",
-        "gamma",
-        "degree",
-        "coef0",
-        "class_weight",
-        "scale",
-        "random_state",
-        "cache_size",
-        "epochs",
-        "shuffle",
-        "finish",
-        "warm_start",
-        "verbose",
-        "algorithm",
-    }
-)
-"""Parameters that the estimator itself uses. All other parameters are passed to the solver under the same names."""
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -124,7 +104,8 @@ class SolverEstimator(Fitted, BaseEstimator):
         del examples
         values = {field.name: getattr(self, field.name) for field in fields(self)}
         cache = {"cache_bytes": int(values["cache_size"] * 2**20)} if "cache_size" in values else {}
-        return {name: value for name, value in values.items() if name not in ESTIMATOR_S} | cache
+        of_solver = {*declared(entry_of(self.solver).make), "precision"}
+        return {name: value for name, value in values.items() if name in of_solver} | cache
 
     def _kernel(self, X: Any, is_scaled: bool) -> Kernel:
         name, gamma = "polynomial" if self.kernel == "poly" else self.kernel, self.gamma
