@@ -248,9 +248,10 @@ class CsvTable:
         write(text.getvalue(), nl=False)
 
 
-def batches(examples: Iterator[T], size: int) -> Iterator[list[T]]:
-    """Yield lists of this many items."""
-    while several := list(itertools.islice(examples, size)):
+def batches(examples: Iterable[T], size: int) -> Iterator[list[T]]:
+    """Yield lists of this many items. The last list may be shorter."""
+    items = iter(examples)
+    while several := list(itertools.islice(items, size)):
         yield several
 
 

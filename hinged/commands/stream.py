@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import shlex
 import time
@@ -19,11 +18,12 @@ from rich.progress import (
 )
 from rich.table import Table
 
+from hinged.commands.questions import batches
 from hinged.commands.rows import learned
 from hinged.readers import STOP, BadRows
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from rich.console import Console
 
@@ -204,13 +204,6 @@ def test(client: Client, model: str, held_out: Source | None, *, batch: int, con
             )
             meter.update(done, f"{percent(right / done)} right")
     return right / done if done else None
-
-
-def batches(items: Iterable[T], size: int) -> Iterator[list[T]]:
-    """Yield lists of `size` items. The last list may be shorter."""
-    iterator = iter(items)
-    while chunk := list(itertools.islice(iterator, size)):
-        yield chunk
 
 
 class Meter:

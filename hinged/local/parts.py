@@ -11,7 +11,7 @@ from hinged.service.data.classes import Label
 from hinged.solvers.estimators.files import plain
 
 
-class Said(Protocol):
+class SharedParameters(Protocol):
     """The parameters that the estimators share."""
 
     solver: str | None
@@ -23,7 +23,7 @@ class Said(Protocol):
     configuration: Any
 
 
-def parts_of(said: Said, features: Mapping[str, Any], **more: Any) -> dict[str, Any]:
+def parts_of(said: SharedParameters, features: Mapping[str, Any], **more: Any) -> dict[str, Any]:
     """Return the parts of a configuration. A parameter that is None is left out, so that the server's rules decide.
 
     features: the kind of features and its width. more: further parts.
