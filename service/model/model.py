@@ -17,10 +17,10 @@ from typing import Any
 import numpy as np
 
 from hinged.service import limits
+from hinged.service.data.configuration import shown_configuration
 from hinged.service.data.examples import SERVER_ID
 from hinged.service.data.inputs import content_of
 from hinged.service.model.annotators import Given
-from hinged.service.model.description import described
 from hinged.service.model.events import ModelEvent
 from hinged.service.model.events.base import Outcome
 from hinged.service.model.events.learning import ExamplesLearned
@@ -255,4 +255,36 @@ class Model(State):
 
         full: whether to include every default of the configuration.
         """
-        return described(self, now_ms, full=full)
+        certificate = self.solver.certificate()
+        figures = {
+            "model": self.name,
+            "configuration": shown_configuration(self.configuration, full=full),
+            "position": self.position,
+            "examples": self.learned,
+            "classes": list(self.labels.labels),
+            "support_vectors": certificate["support_vectors"],
+            "points": certificate["points"],
+            "duality_gap": certificate["gap"],
+            "certificate": certificate,
+            "metrics": self.metrics.figures(self.labels.labels),
+            "pool": self.pool.figures(max(now_ms, self.at_ms)),
+            "pending": len(self.pending),
+            "memory_bytes": self.memory_bytes(),
+        }
+        if self.set_aside:
+            figures["set_aside"] = [{"position": at, "kind": kind} for at, kind in self.set_aside]
+        encoder = self.learner.warmup.encoder
+        if encoder is not None:
+            warnings = encoder.warnings(self.learned)
+            told = {"warnings": warnings} if warnings else {}
+            figures["features"] = {**encoder.figures(), "gamma": self.learner.gamma_used, **told}
+        arms = self.solver.arms_in_figures()
+        if arms is not None:
+            figures["arms"] = arms
+        discarded = self.solver.discarded
+        if discarded is not None:
+            figures["discards"] = {
+                name: {"wrong": wrong, "sure": sure}
+                for name, (wrong, sure) in zip(self.labels.names, discarded.tolist(), strict=True)
+            }
+        return figures

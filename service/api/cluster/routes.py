@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Any
 
 from fastapi import Request
+from pydantic import with_config
 from starlette.responses import Response
+from typing_extensions import TypedDict
 
+from hinged.answers import OwnModels, Standing
 from hinged.operations import ServerOperations
 from hinged.operations.base import EVERY, Operation
-from hinged.service.api.cluster.shapes import CLUSTER, MOVE_BODY, NODE, STANDING
+from hinged.service.api.openapi import Shape
 from hinged.service.api.serving import Group
 from hinged.service.api.wire import parsed, read_command
 from hinged.service.edge.middleware import JSON
@@ -18,20 +21,40 @@ from hinged.service.errors import Conflict, StoreUnavailable
 group = Group("cluster")
 
 
-class NodeFace(Protocol):
-    """This server as a node of a cluster. service/cluster/node.py implements this protocol."""
+@with_config({"extra": "forbid", "strict": True})
+class MoveBody(TypedDict):
+    """The address of the server that a model moves to."""
 
-    async def overview(self, request: Request) -> dict[str, Any]:
-        """Return the servers and the models of the cluster."""
+    to: str
 
-    def figures(self) -> dict[str, Any]:
-        """Return this server's figures and its models."""
 
-    async def move(self, model: str, to: str, request: Request) -> dict[str, Any]:
-        """Move a model to the server at `to`."""
-
-    async def claim(self, model: str) -> dict[str, Any]:
-        """Take a model that was released for this server."""
+_STANDING: Standing = {"model": "weather", "owner": "http://10.0.0.2:8000", "epoch": 1780000000000000, "position": 5}
+CLUSTER = {
+    "node": "http://10.0.0.1:8000",
+    "nodes": [
+        {
+            "node": "http://10.0.0.1:8000",
+            "alive": True,
+            "beat_age_s": 0.4,
+            "models": 3,
+            "loading": 0,
+            "memory_bytes": 81920,
+            "memory_max_bytes": 2**34,
+            "load": 0.25,
+            "processors": 4,
+        }
+    ],
+    "models": [{**_STANDING, "lag": 0, "state": "serving", "memory_bytes": 16384, "load": 0.05}],
+}
+NODE = Shape(
+    OwnModels,
+    {
+        "node": "http://10.0.0.1:8000",
+        "models": [{"model": "weather", "state": "serving", "position": 5, "memory_bytes": 16384, "load": 0.05}],
+    },
+)
+STANDING = Shape(Standing, _STANDING)
+MOVE_BODY = Shape(MoveBody, {"to": "http://10.0.0.2:8000"})
 
 
 @group.serves(ServerOperations.cluster, CLUSTER, Conflict, StoreUnavailable)
@@ -67,6 +90,6 @@ async def claim_model(model: str, request: Request) -> Response:
     return JSON(await _node(request).claim(model))
 
 
-def _node(request: Request) -> NodeFace:
-    node: NodeFace = request.app.state.peers
-    return node
+def _node(request: Request) -> Any:
+    """Return this server as a node: an Alone of service/peers/alone.py, which no module of this room may import."""
+    return request.app.state.peers
