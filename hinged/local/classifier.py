@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
@@ -35,6 +36,7 @@ FORMS = (DENSE, SPARSE, NAMED, TEXT)
 SEED_BOUND = 2**31 - 1
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class HingedClassifier(ClassifierMixin, BaseEstimator):
     """A classifier that finds its settings itself, with the same result as a server's model without settings.
 
@@ -112,34 +114,18 @@ class HingedClassifier(ClassifierMixin, BaseEstimator):
     ['fraud']
     """
 
-    def __init__(
-        self,
-        *,
-        solver: str | None = None,
-        C: float | None = None,
-        kernel: str | None = None,
-        gamma: float | str | None = None,
-        features: str | None = None,
-        columns: Mapping[str, str] | None = None,
-        class_weight: Mapping[Any, float] | str | None = None,
-        half_life: int | None = None,
-        finish: bool = True,
-        random_state: Any = 0,
-        n_jobs: int | None = None,
-        configuration: Mapping[str, Any] | None = None,
-    ) -> None:
-        self.solver = solver
-        self.C = C
-        self.kernel = kernel
-        self.gamma = gamma
-        self.features = features
-        self.columns = columns
-        self.class_weight = class_weight
-        self.half_life = half_life
-        self.finish = finish
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.configuration = configuration
+    solver: str | None = None
+    C: float | None = None
+    kernel: str | None = None
+    gamma: float | str | None = None
+    features: str | None = None
+    columns: Mapping[str, str] | None = None
+    class_weight: Mapping[Any, float] | str | None = None
+    half_life: int | None = None
+    finish: bool = True
+    random_state: Any = 0
+    n_jobs: int | None = None
+    configuration: Mapping[str, Any] | None = None
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from river import base
@@ -18,6 +19,7 @@ X = dict[base.typing.FeatureName, Any] | str
 """An x: values by name, or a text."""
 
 
+@dataclass(eq=False, repr=False)
 class RiverClassifier(base.Classifier):
     """A classifier that finds its settings itself, with the same result as a server's model without settings.
 
@@ -62,29 +64,20 @@ class RiverClassifier(base.Classifier):
     'fraud'
     """
 
-    def __init__(
-        self,
-        solver: str | None = None,
-        C: float | None = None,
-        kernel: str | None = None,
-        gamma: float | str | None = None,
-        columns: dict[str, str] | None = None,
-        class_weight: dict[base.typing.ClfTarget, float] | None = None,
-        half_life: int | None = None,
-        seed: int = 0,
-        configuration: dict[str, Any] | None = None,
-    ) -> None:
-        self.solver = solver
-        self.C = C
-        self.kernel = kernel
-        self.gamma = gamma
-        self.columns = columns
-        self.class_weight = class_weight
-        self.half_life = half_life
-        self.seed = seed
-        self.configuration = configuration
+    solver: str | None = None
+    C: float | None = None
+    kernel: str | None = None
+    gamma: float | str | None = None
+    columns: dict[str, str] | None = None
+    class_weight: dict[base.typing.ClfTarget, float] | None = None
+    half_life: int | None = None
+    seed: int = 0
+    configuration: dict[str, Any] | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse an invalid parameter."""
         self._local: LocalModel | None = None
-        self._new(NAMED)  # an invalid parameter is refused here
+        self._new(NAMED)
 
     def _new(self, form: str) -> LocalModel:
         """Return a model without examples."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Protocol
+from typing import Any
 
 from hinged.service.data.configuration import shown_configuration
 from hinged.service.errors import Conflict
@@ -15,28 +15,12 @@ from hinged.solvers.dual.exact import ExactSVM
 SPARK_POINTS = 64  # number of points of a curve in an overview
 
 
-class Glanceable(Protocol):
-    """The parts of a loaded model that an overview needs."""
-
-    @property
-    def model(self) -> Model:
-        """Return the model, which may be learning at the same time."""
-
-    @property
-    def waiting_examples(self) -> int:
-        """Return the number of examples that wait in the queue."""
-
-    @property
-    def waiting_examples_max(self) -> int:
-        """Return the maximum number of examples in the queue."""
-
-
-def glance(standing: Glanceable) -> dict[str, Any]:
+def glance(model: Model, queue: int, queue_max: int) -> dict[str, Any]:
     """Return the figures of a model that are cheap to compute, without waiting for the model.
 
-    The figures may come from before or after the newest example of the model, or be a mixture.
+    The figures may come from before or after the newest example of the model, or be a mixture. queue, queue_max: the
+    number of examples that wait to be learned, and its maximum.
     """
-    model = standing.model
     metrics, points = model.metrics, model.curves.own.points
     accuracy = metrics.glance()[0].accuracy
     accuracies = [point[len(WHERE)] for point in points]
@@ -51,8 +35,8 @@ def glance(standing: Glanceable) -> dict[str, Any]:
         "drifts": metrics.drift.count,
         "drifted": metrics.drifted,
         "alarmed": metrics.alarmed,
-        "queue": standing.waiting_examples,
-        "queue_max": standing.waiting_examples_max,
+        "queue": queue,
+        "queue_max": queue_max,
         "pool": len(model.pool),
         "conflicts": model.pool.conflicts,
         "jobs": len(model.jobs.running()),

@@ -79,16 +79,6 @@ class Worker(Actor):
             self._jobs.wake()
         self.hooks.look()
 
-    @property
-    def waiting_examples(self) -> int:
-        """Return the number of examples in the queue."""
-        return self.queue.examples
-
-    @property
-    def waiting_examples_max(self) -> int:
-        """Return the maximum number of examples in the queue."""
-        return self.queue.examples_max
-
     # -- requests -------------------------------------------------------------------------------------------------
 
     async def learn(self, request: LearnRequest) -> LearnAnswer:

@@ -65,9 +65,10 @@ async def overview(request: Request) -> Response:
     """List all models with a few figures, from the state that each model published last. No model delays the answer."""
     roster = registry_of(request).opened()
     found = visible(request, [*roster.summaries(configured=False), *roster.compiling()])
-    workers = dict(roster.workers())
-    standing = [model | (glance(workers[model["model"]]) if model["model"] in workers else {}) for model in found]
-    return JSON({"models": standing})
+    asked = {model["model"] for model in found}
+    loaded = [(name, worker.model, worker.queue) for name, worker in roster.workers() if name in asked]
+    figures = {name: glance(model, queue.examples, queue.examples_max) for name, model, queue in loaded}
+    return JSON({"models": [model | figures.get(model["model"], {}) for model in found]})
 
 
 @group.serves(ModelOperations.history, HISTORY)
