@@ -73,6 +73,8 @@ class Controller:
         if not self._hold():
             return Round("another controller is at work", holds=False)
         decided = self.decide()
+        if decided.waits:
+            return decided
         moves = decided.left
         moved: list[Move] = []
         failed: list[tuple[Move, str]] = []

@@ -4,6 +4,7 @@ from contextlib import closing
 
 import pytest
 
+from hinged.service.cluster import controller
 from hinged.service.cluster.controller import AT_ONCE_OF_A_SERVER, Controller, side_by_side
 from hinged.service.cluster.placement import Move
 from hinged.service.store.redis.board import Board
@@ -74,6 +75,20 @@ def test_nothing_is_decided_while_a_model_loads_or_has_no_living_owner(board):
     told = Controller(board.hold, lambda: shown, servers.move).decide()
     assert (told.left, told.waits) == ((), True)
     assert told.said == "models that are loading, or that their owner does not report: 1"
+
+
+def test_a_plan_outlasts_a_round_that_waits(board, monkeypatch):
+    monkeypatch.setattr(controller, "A_ROUND", 1)
+    servers = Servers(a=12, b=0)
+    at_work = servers.controller(board)
+    planned = at_work.round().left
+    assert planned
+    servers.nodes["b"] = False
+    servers.owners["a0"] = "b"
+    assert at_work.round().waits
+    servers.nodes["b"] = True
+    again = at_work.round()
+    assert [*again.moved, *again.left] == [move for move in planned if move.model != "a0"]
 
 
 def test_one_controller_is_active_at_a_time(board, redis):
