@@ -47,8 +47,7 @@ ERROR_MIN, ERROR_MAX = 0.001, 0.5
 few for a smaller rate.
 """
 PROMISED_MAX = 32  # maximum number of classes with a rate of their own: each has 12 KB of counts
-LEVEL_MIN, LEVEL_MAX = 1e-6, 0.5
-"""The least and the largest level of an alarm."""
+LEVEL_MIN, LEVEL_MAX = 1e-6, 0.5  # of an alarm
 
 Positive = Annotated[float, Field(gt=0, lt=BOUND_MAX)]
 
@@ -252,7 +251,11 @@ def _rate(name: str, value: Any) -> float:
 
 
 def _checked_promise(value: Any) -> Any:
-    """Return a promise. Raise an error for anything else."""
+    """Return a promise: how often the set of labels in an answer may miss the true label.
+
+    `error` is one rate for all examples, or a rate for each class, named as in `scores`. Raise an error for anything
+    else.
+    """
     if value is None:
         return None
     if not isinstance(value, dict) or value.keys() != {"error"}:
@@ -269,7 +272,9 @@ PromisePart = Annotated[dict[Literal["error"], float | dict[str, float]] | None,
 
 
 def _checked_alarm(value: Any) -> Any:
-    """Return an alarm. Raise an error for anything else."""
+    """Return an alarm: the probability that a stream without a change ever causes an alarm. Raise an error for anything
+    else.
+    """
     if value is None:
         return None
     if not isinstance(value, dict) or value.keys() != {"level"}:
