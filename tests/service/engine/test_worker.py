@@ -133,7 +133,7 @@ async def test_a_full_queue_refuses_requests_until_it_has_drained(worker, store)
     first = asyncio.create_task(worker.learn(request(A, B)))
     await until(lambda: store.appends)
     second = asyncio.create_task(worker.learn(request(("c", [2.0, 2.0], "p"), ("d", [3.0, 3.0], "n"))))
-    await until(lambda: worker.waiting_examples)
+    await until(lambda: worker.queue.examples)
     with pytest.raises(QueueFull, match="2 examples of at most 3 wait") as refused:
         await worker.learn(request(("e", [2.0, 2.0], "p"), ("f", [3.0, 3.0], "n")))
     assert int(refused.value.headers["Retry-After"]) >= 1
