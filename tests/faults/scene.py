@@ -75,11 +75,16 @@ class Scene:
 
 def failing_library(folder):
     """Compile failing.c and return the library."""
-    source = Path(__file__).with_name("failing.c")
+    return compiled("failing.c", folder)
+
+
+def compiled(name, folder):
+    """Compile a library of this folder and return it."""
     compiler = shutil.which("cc") or shutil.which("gcc")
     if compiler is None:
         missing("there is no C compiler for faults of disk and clock: install one (apt-get install gcc)")
-    library = Path(folder) / "failing.so"
+    library = Path(folder) / Path(name).with_suffix(".so")
+    source = Path(__file__).with_name(name)
     subprocess.run([compiler, "-shared", "-fPIC", "-O1", "-o", library, source, "-ldl"], check=True)
     return library
 

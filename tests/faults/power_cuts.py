@@ -1,0 +1,282 @@
+"""A power cut after each write of a server: every state of the disk that it may leave is opened.
+
+    TMPDIR=/dev/shm python -m tests.faults.power_cuts --histories 200 --states 100
+
+A client creates models, learns, corrects, forgets, labels, and deletes models. The server stops, is killed, and starts
+again. The keys of a key file are made and revoked. Each change of a file is recorded (recording.c). Then the power is
+cut after some of the recorded calls, and each state of the disk that this may leave (recorded_disk.py) is opened as a
+store. The results are:
+
+states      Number of different states of the disk.
+unopenable  Number of states that the store or the key file refuses, or in which it finds damage.
+lost        Number of acknowledged events that are not there.
+invented    Number of events that are neither as before nor as after the request in progress, and of models that were
+            deleted and are there.
+bytes       Number of states with the id of an example whose forgetting was acknowledged: on the disk as the power cut
+            left it, or once the store was opened and closed.
+keys        Number of keys that were made and are not there, or were revoked and are there.
+unserved    Number of states, of one in 200, from which a server does not start or does not serve each model.
+"""
+
+import argparse
+import random
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from contextlib import ExitStack, closing
+from pathlib import Path
+
+from hinged.client import Client
+from hinged.service.edge.keys import read_keys
+from hinged.service.errors import Invalid, StoreUnavailable
+from hinged.service.store.base import Lost
+from hinged.service.store.division import division_of, name_of
+from hinged.service.store.sqlite import SQLiteStore
+from tests.faults.recorded_disk import Disk, Recording, on_disk, put
+from tests.helpers import server, zygote
+from tests.helpers.server import PATIENCE_S, RunningServer, eventually
+
+DENSE = {"kernel": {"type": "rbf", "gamma": 1.0}, "C": 10, "features": {"type": "dense", "dim": 2}}
+CONFIGURATIONS = [DENSE | {"solver": "exact"}, DENSE, DENSE | {"window": {"examples": 30}}]
+SHARES = (0, 1, 0.1, 0.5, 0.9)
+"""Shares of the unsynced writes that reach the disk."""
+SERVED_EVERY = 200
+KEYS = """
+import sys
+from pathlib import Path
+from hinged.service.edge.keys import create_key, revoke_key
+for line in sys.stdin:
+    what, name = line.split()
+    create_key(Path(sys.argv[1]), name, "reader") if what == "create" else revoke_key(Path(sys.argv[1]), name)
+    print("done", flush=True)
+"""
+
+
+class History:
+    """One history of a server.
+
+    told: after each mark, the events of each model by position, and the names of the keys. forgotten: marks of the
+    acknowledgements by id.
+    """
+
+    def __init__(self, folder, seed, steps):
+        self.rng = random.Random(seed)
+        self.processes = self.rng.choice([1, 1, 2])
+        self.recording = Recording(folder, folder / "disk")
+        self.data, self.keys = self.recording.root / "data", self.recording.root / "keys.json"
+        self.told, self.forgotten, self.known, self.named = [({}, [])], {}, {}, []
+        self.serial = 0
+        self.server = RunningServer(self.data, snapshot_examples=40, processes=self.processes)
+        self.server.log = folder / "server.log"
+        self.server.env |= self.recording.env
+        with ExitStack() as stack:
+            self.key_maker = subprocess.Popen(
+                [sys.executable, "-c", KEYS, str(self.keys)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+                env=self.server.env,
+            )  # fmt: skip
+            stack.callback(self.key_maker.communicate)
+            self.client = stack.enter_context(Client(self.server.url))
+            self.start()
+            for _ in range(steps):
+                doable = [self.create, self.change_keys, self.start_again]
+                if self.known:
+                    doable += 6 * [self.learn] + 3 * [self.forget, self.correct] + [self.label, self.delete]
+                self.rng.choice(doable)()
+                self.acknowledge()
+            self.server.kill_all()
+
+    def acknowledge(self):
+        """Note what the store now holds, and record that all of it is acknowledged."""
+        self.told.append((events_of(self.data, reading=True), sorted(self.named)))
+        self.recording.mark(len(self.told) - 1)
+
+    def start(self):
+        self.server.start()
+        self.client.wait_until_ready(PATIENCE_S)
+
+    def start_again(self):
+        if self.rng.random() < 0.5:
+            self.server.terminate()
+        else:
+            self.server.kill_all()
+        self.start()
+        for name in self.known:
+            eventually(lambda name=name: self.client.model(name)["state"] == "serving")
+
+    def name(self, kind):
+        self.serial += 1
+        return f"{kind}-{self.serial}-{self.rng.random():.9f}"
+
+    def create(self):
+        name = f"model{len(self.told)}"
+        self.client.create_model(name, **self.rng.choice(CONFIGURATIONS))
+        eventually(lambda: self.client.model(name)["state"] == "serving")
+        self.known[name] = []
+
+    def delete(self):
+        name = self.rng.choice(list(self.known))
+        self.client.delete_model(name)
+        del self.known[name]
+
+    def model(self):
+        return self.rng.choice(list(self.known.items()))
+
+    def examples(self, count):
+        return [
+            {"id": self.name("example"), "x": [self.rng.gauss(0, 1), self.rng.gauss(0, 1)], "y": self.rng.choice("ab")}
+            for _ in range(count)
+        ]
+
+    def learn(self):
+        model, ids = self.model()
+        examples = self.examples(self.rng.choice([1, 1, 5, 30]))
+        self.client.learn(model, examples)
+        ids += [example["id"] for example in examples]
+
+    def change(self, change):
+        """Change one example of a model, if it has any that it still knows. Return the id."""
+        model, ids = self.model()
+        given = ids.pop(self.rng.randrange(len(ids))) if ids else None
+        if given and self.client.example(model, given):
+            self.client.wait(change(model, given))
+            return given
+        return None
+
+    def forget(self):
+        if given := self.change(self.client.forget):
+            self.forgotten[given] = len(self.told)
+
+    def correct(self):
+        self.change(lambda model, given: self.client.correct(model, given, self.rng.choice("ab")))
+
+    def label(self):
+        model, ids = self.model()
+        offered = self.examples(3)
+        self.client.offer(model, [{"id": each["id"], "x": each["x"]} for each in offered])
+        self.client.learn(model, [{"id": offered[0]["id"], "y": "a"}])
+        ids.append(offered[0]["id"])
+
+    def change_keys(self):
+        """Make or revoke a key."""
+        if self.named and self.rng.random() < 0.4:
+            what, name = "revoke", self.named.pop()
+        else:
+            what, name = "create", f"key{len(self.told)}"
+            self.named.append(name)
+        self.key_maker.stdin.write(f"{what} {name}\n")
+        self.key_maker.stdin.flush()
+        assert self.key_maker.stdout.readline() == "done\n"
+
+
+def events_of(data, *, reading=False):
+    """Return the events of each model by position, of a whole or a divided store."""
+    division = division_of(data)
+    if division is None:
+        return {}
+    found = {}
+    for folder in [data / name_of(number + 1, division) for number in range(division)] or [data]:
+        if reading and not (folder / "hinged.db").exists():
+            continue
+        with closing(SQLiteStore(folder, reading=reading)) as store:
+            found |= {name: dict(store.read(name, 0)) for name in store.models()}
+    return found
+
+
+def compare(found, before, after):
+    """Return how many events are lost, and how many are invented, where a request was in progress after `before`."""
+    lost = invented = 0
+    for name in found.keys() | before.keys() | after.keys():
+        old, new = before.get(name, {}), after.get(name, {})
+        if name not in found:
+            lost += len(old) if name in after else 0
+            continue
+        if name not in before and name not in after:
+            invented += 1
+            continue
+        lost += sum(position not in found[name] for position in (old.keys() & new.keys() if name in after else old))
+        invented += sum(event not in (old.get(at), new.get(at)) for at, event in found[name].items())
+    return lost, invented
+
+
+def open_state(files, history, acknowledged, results):
+    """Open one state of the disk and count what is wrong with it."""
+    with tempfile.TemporaryDirectory() as folder:
+        root = Path(folder)
+        put(files, root)
+        (before, keys), (after, keys_after) = (
+            history.told[min(acknowledged + more, len(history.told) - 1)] for more in (0, 1)
+        )
+        try:
+            found = events_of(root / "data")
+            named = [key.name for key in read_keys(root / "keys.json")] if (root / "keys.json").exists() else []
+        except (StoreUnavailable, Invalid, OSError) as error:
+            results["unopenable"] += 1
+            print(f"unopenable: {error}")
+            return
+        results["unopenable"] += any(isinstance(event, Lost) for log in found.values() for event in log.values())
+        lost, invented = compare(found, before, after)
+        results["lost"] += lost
+        results["invented"] += invented
+        results["keys"] += sorted(named) not in (keys, keys_after)
+        content = b"\0".join((*files.values(), *on_disk(root).values()))
+        gone = [given for given, mark in history.forgotten.items() if mark <= acknowledged]
+        results["bytes"] += any(given.encode() in content for given in gone)
+        if results["states"] % SERVED_EVERY == 0:
+            results["served"] += 1
+            results["unserved"] += not served(root / "data", found, history.processes)
+
+
+def served(data, models, processes):
+    """Return whether a server starts from this folder and serves these models."""
+    with RunningServer(data, processes=processes) as running, Client(running.url) as client:
+        end = time.monotonic() + PATIENCE_S
+        while time.monotonic() < end:
+            states = {client.model(name)["state"] for name in models}
+            if states.isdisjoint({"compiling", "loading"}):
+                return states <= {"serving"}
+            time.sleep(0.1)
+    return False
+
+
+def cut_everywhere(folder, seed, steps, states, results):
+    """Run one history, and open some states of the disk that a power cut may leave."""
+    history, rng = History(folder, seed, steps), random.Random(seed)
+    calls = history.recording.calls()
+    per_call = states / max(1, len(calls))
+    disk, seen = Disk(), set()
+    for call in calls:
+        disk.do(*call)
+        results["calls"] += 1
+        for _ in range(int(per_call) + (rng.random() < per_call % 1)):
+            files = disk.left(rng, rng.choice(SHARES))
+            if (key := hash((disk.acknowledged, *files.items()))) not in seen:
+                seen.add(key)
+                results["states"] += 1
+                open_state(files, history, disk.acknowledged, results)
+    assert disk.written() == on_disk(history.recording.root), "the recording is not complete"
+
+
+def main(histories, states, seed, steps=40):
+    """Run histories with this many states each; return the results."""
+    results = Counter(unopenable=0, lost=0, invented=0, bytes=0, keys=0, unserved=0)
+    for number in range(histories):
+        with tempfile.TemporaryDirectory() as folder:
+            cut_everywhere(Path(folder), seed + number, steps, states, results)
+    return results
+
+
+FAULTS = ("unopenable", "lost", "invented", "bytes", "keys", "unserved")
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--histories", type=int, default=20)
+    parser.add_argument("--states", type=int, default=100, help="states of each history")
+    parser.add_argument("--seed", type=int, default=int(time.time()))
+    options = parser.parse_args()
+    server.forked = zygote.start  # the servers start many times
+    results = main(options.histories, options.states, options.seed)
+    print(f"{options.histories} histories, seed {options.seed}:", ", ".join(f"{k}: {v}" for k, v in results.items()))
+    sys.exit(any(results[fault] for fault in FAULTS))
