@@ -353,7 +353,7 @@ def _alarms(workers: list[tuple[str, Worker]]) -> Iterator[Metric]:
 
 
 def _hooks(workers: list[tuple[str, Worker]]) -> Metric:
-    """Return the number of messages that wait for each hook. The id stands for the hook, because a URL may be secret."""
+    """Return the number of messages that wait for each hook. The label is the id, because a URL may be secret."""
     waiting = GaugeMetricFamily(
         "hinged_hook_waiting_messages", "Messages that wait for the receiver of a hook.", labels=["model", "hook"]
     )
