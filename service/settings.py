@@ -120,9 +120,8 @@ class Settings(BaseSettings):
     streams_max: int = Field(1_000, gt=0, description="WebSockets and event streams open at once")
 
     # Models
-    default_model: str = Field(
-        "{}", description="configuration of the model that the first POST /learn creates, as JSON"
-    )
+    default_model: str = Field("{}", description="configuration of a model that the first examples create, as JSON")
+    create: bool = Field(False, description="let POST learn create a model that does not exist, as admins may")
     models_max: int = Field(1_000, gt=0, description="models on one server")
     points_max: int = Field(100_000, gt=0, description="largest points_max of a model")
     dim_max: int = Field(2**20, gt=0, description="features of one example")

@@ -34,6 +34,15 @@ def test_names_that_a_benchmark_imports_from_hinged_and_its_tests_exist(program)
                     importlib.import_module(f"{node.module}.{alias.name}")
 
 
+def test_the_comparison_has_the_lines_of_code_of_each_job(module):
+    page = (ROOT / "docs" / "explanation" / "comparison.md").read_text()
+    counted = module("jobs.__main__").counted
+    columns = [counted(library).values() for library in ("hinged", "river", "vowpal_wabbit", "capymoa")]
+    rows = [[cell.strip() for cell in line.split("|")[2:-1]] for line in page.splitlines() if line.startswith("| ")]
+    for lines in zip(*columns, strict=True):
+        assert ["" if count is None else str(count) for count in lines] in rows
+
+
 def test_the_page_says_what_the_kept_results_say(module):
     tables = module("tables")
     written = tables.written(tables.PAGE.read_text(), tables.results())

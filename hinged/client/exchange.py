@@ -11,6 +11,7 @@ before the first try. While a model is being loaded or compiled, the exchange wa
 
 from __future__ import annotations
 
+import logging
 import math
 import random
 import time
@@ -23,6 +24,8 @@ import httpx
 
 from hinged.operations.base import Call
 from hinged.operations.values import encoded
+
+log = logging.getLogger("hinged.client")
 
 BACKOFF_FIRST_S = 0.1
 BACKOFF_MAX_S = 5.0
@@ -119,7 +122,10 @@ def exchange(url: str, call: Call[Any], tries_max: int, owners: dict[str, str] |
             pause_s = _retry_after_s(outcome)
         elif not isinstance(outcome, RETRIED_ERRORS) or attempt >= tries_max:
             raise unreachable(url, outcome)
-        yield Pause(max(pause_s, backoff_s(max(attempt, 1))))
+        pause_s = max(pause_s, backoff_s(max(attempt, 1)))
+        why = outcome.status_code if isinstance(outcome, httpx.Response) else type(outcome).__name__
+        log.info("%s %s is sent again in %.2g s: %s", call.method, call.path, pause_s, why)
+        yield Pause(pause_s)
 
 
 def owner_named(status: int, headers: Mapping[str, str]) -> str | None:

@@ -9,12 +9,12 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-import os
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, NamedTuple
-from urllib.parse import SplitResult, unquote, urlsplit
+from urllib.parse import SplitResult, unquote
 
+from hinged.commands.logins import PARAMETERS, Login, located, shown
 from hinged.commands.writing import write
 from hinged.extras import needed
 from hinged.readers import Place
@@ -60,19 +60,20 @@ class Broker(ABC):
 
     Parameters
     ----------
-    url : address of the broker
+    url : address of the broker, without a login
+    login : how to log in
     group : name under which the broker remembers which messages are acknowledged
     batch : limit of the messages of a batch, > 0
     """
 
-    def __init__(self, url: SplitResult, group: str, batch: int) -> None:
+    def __init__(self, url: SplitResult, login: Login, group: str, batch: int) -> None:
         self.group, self.batch = group, batch
         self._turn, self._closing = asyncio.Lock(), False
         with needed("consume", "hinged consume"):
-            self._broker = self._connection(url)
+            self._broker = self._connection(url, login)
 
     @abstractmethod
-    def _connection(self, url: SplitResult) -> Any:
+    def _connection(self, url: SplitResult, login: Login) -> Any:
         """Return the broker of FastStream."""
 
     async def open(self) -> None:
@@ -109,13 +110,10 @@ class Broker(ABC):
 class Kafka(Broker):
     """Kafka. An acknowledgement commits the positions after a batch."""
 
-    def _connection(self, url: SplitResult) -> Any:
+    def _connection(self, url: SplitResult, login: Login) -> Any:
         from faststream.kafka import KafkaBroker  # noqa: PLC0415
-        from faststream.security import BaseSecurity, SASLPlaintext  # noqa: PLC0415
 
-        tls, user, password = url.scheme == "kafkas", unquote(url.username or ""), unquote(url.password or "")
-        security = SASLPlaintext(user, password, use_ssl=tls) if user else BaseSecurity(use_ssl=tls)
-        return KafkaBroker(url.netloc.rpartition("@")[2], security=security, **common())
+        return KafkaBroker(url.netloc, security=login.security(), **common())
 
     async def start(self, topic: str, take: Take) -> None:
         """Pass the messages of the partitions that Kafka assigns, each partition in order."""
@@ -146,10 +144,13 @@ class Kafka(Broker):
 class Nats(Broker):
     """NATS with JetStream. The number of a message is its sequence in the stream."""
 
-    def _connection(self, url: SplitResult) -> Any:
+    def _connection(self, url: SplitResult, login: Login) -> Any:
         from faststream.nats import NatsBroker  # noqa: PLC0415
+        from faststream.nats.security import NatsToken  # noqa: PLC0415
 
-        return NatsBroker(f"{url.scheme}://{url.netloc}", **common())
+        token = login.user if login.password is None else ""
+        security = NatsToken(token, ssl_context=login.tls) if token else login.security()
+        return NatsBroker(f"{url.scheme}://{url.netloc}", security=security, **common())
 
     async def open(self) -> None:
         """Connect."""
@@ -203,10 +204,10 @@ class Nats(Broker):
 class Redis(Broker):
     """Redis streams. The number of a message is the id of its entry."""
 
-    def _connection(self, url: SplitResult) -> Any:
+    def _connection(self, url: SplitResult, login: Login) -> Any:
         from faststream.redis import RedisBroker  # noqa: PLC0415
 
-        return RedisBroker(url.geturl(), **common(), parser=unparsed)
+        return RedisBroker(url.geturl(), security=login.security(), **common(), parser=unparsed)
 
     async def open(self) -> None:
         """Connect."""
@@ -257,11 +258,11 @@ class Redis(Broker):
 class Rabbit(Broker):
     """RabbitMQ. The number of a message is its property message_id."""
 
-    def _connection(self, url: SplitResult) -> Any:
+    def _connection(self, url: SplitResult, login: Login) -> Any:
         from faststream.rabbit import Channel, RabbitBroker  # noqa: PLC0415
 
         channel = Channel(prefetch_count=self.batch, on_return_raises=True)
-        return RabbitBroker(url.geturl(), **common(), default_channel=channel)
+        return RabbitBroker(url.geturl(), security=login.security(), **common(), default_channel=channel)
 
     async def start(self, topic: str, take: Take) -> None:
         """Pass the messages of a queue. The messages that arrive while a batch is in work are the next batch."""
@@ -295,20 +296,24 @@ BROKERS: Mapping[str, type[Broker]] = {
 }
 """The class of each scheme of a URL."""
 NAMESPACED = (Redis, Rabbit)
-"""Brokers whose URL may name a database or a virtual host before the topic."""
+"""Brokers whose URL may name a database or a virtual host before the topic, and parameters of their library."""
 
 
 def broker_of(url: str, group: str, batch: int) -> tuple[Broker, str]:
-    """Return the broker and the topic of a URL like redis://127.0.0.1:6379/events. Variables as in $PASSWORD come from
-    the environment.
-    """
-    parts = urlsplit(os.path.expandvars(url))
+    """Return the broker and the topic of a URL like redis://127.0.0.1:6379/events."""
+    try:
+        parts, login = located(url)
+    except (OSError, ValueError) as error:
+        raise BrokerError(str(error)) from error
     kind = BROKERS.get(parts.scheme)
     before, _, topic = parts.path.rpartition("/") if kind in NAMESPACED else ("", "", parts.path.removeprefix("/"))
-    if kind is None or not parts.netloc or not topic:
+    if kind is None or not parts.netloc or not topic or (parts.query and kind not in NAMESPACED):
         schemes = ", ".join(BROKERS)
-        raise BrokerError(f"expected SCHEME://HOST:PORT/TOPIC with one of the schemes {schemes}, got {url!r}")
-    return kind(parts._replace(path=before), group, batch), unquote(topic)
+        raise BrokerError(
+            f"expected SCHEME://HOST:PORT/TOPIC with one of the schemes {schemes}, and parameters among "
+            f"{', '.join(sorted(PARAMETERS))}, got {shown(url)!r}"
+        )
+    return kind(parts._replace(path=before), login, group, batch), unquote(topic)
 
 
 def placed(places: Sequence[Place], bodies: Sequence[bytes]) -> list[Message]:

@@ -41,6 +41,8 @@ SPLIT = frozenset({httpx.codes.BAD_REQUEST, httpx.codes.REQUEST_ENTITY_TOO_LARGE
 """Statuses that may be the fault of one example among several, even if the answer does not name the example."""
 COUNTS = ("learned", "known already", "predicted", "forgotten before", "to the dead letters")
 IDLE_POLL_S = 0.1
+CONFLUENT_BYTES = 5
+"""Length of Confluent's header before a message in Avro: a zero byte, and the id of the schema."""
 
 
 class Stopped(Exception):
@@ -255,8 +257,10 @@ def dead_letter(message: Message, reason: str) -> bytes:
     return json.dumps({"place": str(message.place), "reason": reason, **body}, ensure_ascii=False).encode()
 
 
-def reader(fields: Fields, schema: Path | None) -> Callable[[Message], dict[str, Any]]:
-    """Return the function that reads the example of a message: JSON, or Avro by a schema."""
+def reader(fields: Fields, schema: Path | None, *, confluent: bool = False) -> Callable[[Message], dict[str, Any]]:
+    """Return the function that reads the example of a message: JSON, or Avro by a schema. confluent: whether
+    Confluent's header stands before the Avro.
+    """
     if schema is None:
         decode: Callable[[bytes], Any] = json.loads
     else:
@@ -269,6 +273,10 @@ def reader(fields: Fields, schema: Path | None) -> Callable[[Message], dict[str,
             raise click.BadParameter(f"{schema} is no Avro schema: {error}", param_hint="'--schema'") from error
 
         def decode(body: bytes) -> Any:
+            if confluent:
+                if len(body) < CONFLUENT_BYTES or body[0] != 0:
+                    raise ValueError(f"the header of Confluent is missing, found {body[:CONFLUENT_BYTES].hex(' ')}")
+                body = body[CONFLUENT_BYTES:]
             return fastavro.schemaless_reader(io.BytesIO(body), parsed, None)
 
     def read(message: Message) -> dict[str, Any]:
@@ -303,6 +311,7 @@ def reader(fields: Fields, schema: Path | None) -> Callable[[Message], dict[str,
 @click.option("--features", multiple=True, metavar="FIELD", help="Use only these features. May be given several times.")
 @click.option("--drop", multiple=True, metavar="FIELD", help="Leave a field out. May be given several times.")
 @click.option("--schema", type=FILE, help="Schema of messages in Avro.  [messages are JSON]")
+@click.option("--confluent", is_flag=True, help="Skip Confluent's header before the Avro: a zero byte and a schema id.")
 @click.option("--group", metavar="NAME", help="Name by which the broker knows this consumer.  [hinged-MODEL]")
 @click.option("--batch", type=click.IntRange(1), default=100, show_default=True, help="Most messages of a request.")
 @click.option("--idle", type=click.FloatRange(0), metavar="SECONDS", help="Stop when no message came for this long.")
@@ -319,6 +328,7 @@ def consume(
     features: tuple[str, ...],
     drop: tuple[str, ...],
     schema: Path | None,
+    confluent: bool,
     group: str | None,
     batch: int,
     idle: float | None,
@@ -333,7 +343,9 @@ def consume(
     kind = type_ if label or features or drop else None
     if kind in ("dense", "sparse") and not features:
         raise click.UsageError(f"the model {model} learns from {kind} rows: --features names their columns, in order")
-    read = reader(Fields(id_name, label, features, drop, kind), schema)
+    if confluent and schema is None:
+        raise click.UsageError("--confluent needs --schema FILE")
+    read = reader(Fields(id_name, label, features, drop, kind), schema, confluent=confluent)
     counts: Counter[str] = Counter()
     stop = threading.Event()
     sender = MessageSender(client, model, read, stop, counts)

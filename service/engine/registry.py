@@ -14,7 +14,6 @@ from functools import partial
 from typing import IO, Any, TypeVar
 from weakref import WeakValueDictionary
 
-from hinged.operations.base import DEFAULT
 from hinged.service import limits
 from hinged.service.commands.learn import rehearse
 from hinged.service.commands.planned import LearnRequest
@@ -207,20 +206,20 @@ class Registry:
                 await self._run(self.store.end, name)  # raises NoModel if the store has lost the model
             return worker, new
 
-    async def create_default(self, configuration: Configuration, request: LearnRequest) -> Worker:
-        """Create the default model. If another request has created it already, return that model.
+    async def create_by(self, request: LearnRequest, name: str, configuration: Configuration) -> Worker:
+        """Create the model of the first examples. If another request has created it already, return that model.
 
         request: the first examples, read with this configuration. If they are invalid, no model is created, so a wrong
         width is not saved.
         """
         rehearse(configuration, request, self.settings)
         try:
-            await self.begin(DEFAULT, configuration)
+            await self.begin(name, configuration)
         except Conflict:
             with suppress(NotFound):  # another first request, with x of another form, arrived earlier
-                return self.get(DEFAULT)
+                return self.get(name)
             raise
-        return self.get(DEFAULT)
+        return self.get(name)
 
     async def delete(self, name: str) -> None:
         """Delete a model, its log and its snapshots. Give up the model's computations."""

@@ -12,7 +12,7 @@ from contextlib import closing
 from pathlib import Path
 
 from hinged.commands.brokers import broker_of
-from tests.helpers.redis_server import RedisServer
+from tests.helpers.redis_server import PASSWORD, RedisServer
 from tests.helpers.server import PATIENCE_S, about_to_start, free_port, missing
 
 AT_ONCE = 500
@@ -38,8 +38,8 @@ class RunningBroker:
 
     scheme: str
 
-    def __init__(self, folder):
-        self.folder = Path(folder)
+    def __init__(self, folder, *arguments):
+        self.folder, self.arguments = Path(folder), arguments
         self.folder.mkdir(parents=True, exist_ok=True)
         self.port = free_port()
         self.address = f"{self.scheme}://127.0.0.1:{self.port}"
@@ -111,11 +111,19 @@ class RedisBroker(RunningBroker):
 
     def __init__(self, folder):
         self._server = RedisServer(folder, appendfsync="everysec")
+        self.port = self._server.port
+        self._password = Path(folder) / "password"
 
     def __enter__(self):
         self._server.start()
-        self.address = self._server.url
+        self._password.write_text(f"{PASSWORD}\n")
         return self
+
+    def client(self):
+        return self._server.client()
+
+    def url(self, topic):
+        return f"redis://127.0.0.1:{self.port}/{topic}?password-file={self._password}"
 
     def __exit__(self, *_):
         self._server.stop()
@@ -125,7 +133,17 @@ class NatsBroker(RunningBroker):
     scheme = "nats"
 
     def command(self):
-        return [program("nats-server"), "--js", "-sd", str(self.folder), "-a", "127.0.0.1", "-p", str(self.port)]
+        return [
+            program("nats-server"),
+            "--js",
+            "-sd",
+            str(self.folder),
+            "-a",
+            "127.0.0.1",
+            "-p",
+            str(self.port),
+            *self.arguments,
+        ]
 
     def prepare(self, *topics):
         async def add():
@@ -142,10 +160,15 @@ class NatsBroker(RunningBroker):
 class KafkaBroker(RunningBroker):
     scheme = "kafka"
 
+    def __init__(self, folder, advertised=None):
+        """advertised: the port at which clients reach the broker, if it is not the port of the broker itself."""
+        super().__init__(folder)
+        self._advertised = advertised or self.port
+
     def command(self):
-        here = f"tcp://127.0.0.1:{self.port}"
+        here, there = (f"tcp://127.0.0.1:{port}" for port in (self.port, self._advertised))
         return [
-            tansu(), "broker", "--listener-url", here, "--advertised-listener-url", here,
+            tansu(), "broker", "--listener-url", here, "--advertised-listener-url", there,
             "--storage-engine", "memory://tansu/",
         ]  # fmt: skip
 

@@ -65,33 +65,39 @@ group = Group("examples")
 @group.serves(ExampleOperations.learn, LEARNED, *LEARN_ERRORS, handling=LEARNING, takes=LEARN, takes_batch=True)
 async def learn(model: str, request: Request) -> Response:
     """Learn examples. Each example is predicted just before it is learned. The server answers when all examples are
-    durable and learned.
+    durable and learned. If HINGED_CREATE is set, the first call creates the model.
     """
-    return await examples_dispatched(request, ExampleOperations.learn, model)
+    return await _learned(request, model, creates=registry_of(request).settings.create)
 
 
 @group.serves(LEARN_DEFAULT, LEARNED, *LEARN_ERRORS, handling=LEARNING, takes=LEARN, takes_batch=True)
 async def learn_default(request: Request) -> Response:
     """Learn examples with the model named "default". The first call creates this model."""
+    return await _learned(request, DEFAULT, creates=True)
+
+
+async def _learned(request: Request, model: str, *, creates: bool) -> Response:
+    """Learn examples. creates: whether the examples create a model that does not exist."""
     registry = registry_of(request)
-    try:
-        registry.get(DEFAULT)
-    except NotFound:
-        return await _learn_first(registry, request)
-    return await learn(DEFAULT, request)
+    if creates:
+        try:
+            registry.get(model)
+        except NotFound:
+            return await _learn_first(registry, request, model)
+    return await examples_dispatched(request, ExampleOperations.learn, model)
 
 
-async def _learn_first(registry: Registry, request: Request) -> Response:
+async def _learn_first(registry: Registry, request: Request, model: str) -> Response:
     settings = registry.settings
     body, packed = await read_examples(request, settings.body_bytes_max)
     if packed:
-        raise Invalid("the first examples of the default model must be JSON: their form determines its features")
+        raise Invalid(f"the first examples of model {model} must be JSON: their form determines its features")
     configuration = default_configuration(settings.default_model, await sliced(_first_x(body, settings)), settings)
     first = await sliced(read_request(body, configuration, settings, caller(request)))
     require(request, "admin")
     if None in first.contents:
-        raise Invalid("the first examples of the default model need x: there is no pool and no pending prediction")
-    worker = await registry.create_default(configuration, first)
+        raise Invalid(f"the first examples of model {model} need x: there is no pool and no pending prediction")
+    worker = await registry.create_by(first, model, configuration)
     again = await sliced(read_request(body, worker.published.configuration, settings))
     return JSON(shown_learned(worker, await worker.learn(again)))
 

@@ -227,6 +227,7 @@ class ModelFigures(Collector):
         yield from _decisions(workers)
         yield from _promises(workers)
         yield from _alarms(workers)
+        yield _hooks(workers)
 
 
 class Disk(Collector):
@@ -349,3 +350,14 @@ def _alarms(workers: list[tuple[str, Worker]]) -> Iterator[Metric]:
                 count.add_metric([name], alarm.count)
                 value.add_metric([name], alarm.log_value)
     yield from (count, value)
+
+
+def _hooks(workers: list[tuple[str, Worker]]) -> Metric:
+    """Return the number of messages that wait for each hook. The label is the id, because a URL may be secret."""
+    waiting = GaugeMetricFamily(
+        "hinged_hook_waiting_messages", "Messages that wait for the receiver of a hook.", labels=["model", "hook"]
+    )
+    for name, worker in workers:
+        for hook, count in worker.hooks.waiting().items():
+            waiting.add_metric([name, hook], count)
+    return waiting

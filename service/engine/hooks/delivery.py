@@ -96,6 +96,10 @@ class Deliveries:
             ],
         }
 
+    def waiting(self) -> dict[str, int]:
+        """Return the number of messages that wait for each hook, by the id of the hook."""
+        return {hook.id: len(self._left(hook)) for hook in self._owner.model.hooks.every}
+
     async def stop(self, *, record: bool) -> None:
         """Make no more calls. record: whether to record in the log what receivers have accepted."""
         self._stopped = True

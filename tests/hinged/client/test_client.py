@@ -287,11 +287,15 @@ def test_a_url_with_a_password_is_refused_and_not_shown(kind, url):
         (503, b"<html>a proxy</html>", {"retry-after": "Wed, 21 Oct 2026 07:28:00 GMT"}),
     ],
 )
-def test_a_request_is_retried_with_the_same_ids_after_a_temporary_failure(server, client, failure):
+def test_a_request_is_retried_with_the_same_ids_after_a_temporary_failure(server, client, failure, caplog):
+    caplog.set_level("INFO", "hinged.client")
     server.script = [failure, failure]
     client.learn("m", [{"x": [1.0], "y": 1}, {"x": [2.0], "y": 1}])
     first, second, third = server.requests
     assert first == second == third
+    assert [
+        record.getMessage().partition(" in ")[0] for record in caplog.records if record.name == "hinged.client"
+    ] == ["POST /models/m/learn is sent again"] * 2
 
 
 def test_a_retry_waits_as_long_as_the_server_asks(server, client):

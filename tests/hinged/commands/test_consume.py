@@ -76,13 +76,6 @@ def test_a_url_without_a_known_scheme_a_host_or_a_topic_is_refused(url):
         brokers.broker_of(url, "g", 1)
 
 
-def test_a_password_may_come_from_the_environment(monkeypatch):
-    monkeypatch.setenv("PASSWORD", "sesame")
-    monkeypatch.setattr(brokers.Redis, "_connection", lambda self, url: url.geturl())
-    broker, topic = brokers.broker_of("redis://:$PASSWORD@h:1/2/t", "g", 1)
-    assert (broker._broker, topic) == ("redis://:sesame@h:1/2", "t")
-
-
 def test_a_missing_package_names_its_extra(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "faststream.kafka", None)
     with pytest.raises(ImportError, match=r"hinged\[consume\]"):
@@ -126,6 +119,12 @@ def test_messages_in_avro_are_read_by_their_schema(tmp_path):
     assert read(message(written.getvalue())) == {"id": "t/0", "x": {"a": 0.5}, "y": "u"}
     with pytest.raises(UnreadableRow, match="expected Avro of this schema"):
         read(message(b""))
+    behind_header = consume.reader(consume.Fields(None, "y", (), (), "named"), tmp_path / "r.avsc", confluent=True)
+    header = b"\0" + (7).to_bytes(4, "big")
+    assert behind_header(message(header + written.getvalue())) == read(message(written.getvalue()))
+    for body in (b"", header[:4], b"\1" + header[1:] + written.getvalue()):
+        with pytest.raises(UnreadableRow, match="the header of Confluent is missing"):
+            behind_header(message(body))
 
 
 @pytest.fixture

@@ -127,6 +127,25 @@ def test_the_default_model_counts_towards_the_limit_of_models(ask):
     assert "1 models of at most 1" in error["message"]
 
 
+@pytest.mark.parametrize("ask", [{"create": "yes"}, {}], indirect=True, ids=["set", "unset"])
+def test_with_the_setting_the_first_learn_creates_a_model_of_any_name(request, ask):
+    body = {"examples": [example({"age": 31, "job": "nurse"}, "a", "e0"), example({"age": 40}, "b", "e1")]}
+    first = ask("POST", "/models/people/learn", json=body)
+    if request.node.callspec.id == "unset":
+        refusal(first, 404, "not_found")
+        return
+    assert (first.status_code, first.json()["model"]) == (200, "people")
+    ask("POST", "/learn", json=body)
+    made, default = (ask("GET", f"/models/{name}").json()["configuration"] for name in ("people", "default"))
+    assert made == default
+    again = ask("POST", "/models/people/learn", json=body).json()
+    assert [result["duplicate"] for result in again["results"]] == [True, True]
+    # A request that is refused leaves nothing behind.
+    bad = {"examples": [example([1], "a"), example([1, 2], "a")]}
+    refusal(ask("POST", "/models/other/learn", json=bad), 422, "invalid")
+    refusal(ask("POST", "/models/other/predict", json={"x": [1]}), 404, "not_found")
+
+
 @pytest.mark.parametrize(
     ("name", "value", "reason"),
     [

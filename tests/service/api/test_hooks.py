@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
 
 from hinged import Client
 from hinged.service.edge.keys import create_key
@@ -70,6 +71,13 @@ def listed(model):
     return model.ask("GET", f"{model.path}/hooks").json()["hooks"]
 
 
+def exposed(model, hook):
+    """Return the number of messages that wait for a hook, as Prometheus gets it. Return None if there is no number."""
+    families = text_string_to_metric_families(model.ask("GET", "/metrics").text)
+    samples = [each for family in families for each in family.samples if each.name == "hinged_hook_waiting_messages"]
+    return next((each.value for each in samples if each.labels == {"model": model.name, "hook": hook["id"]}), None)
+
+
 def positions(receiver):
     return [told["data"]["position"] for told in receiver.told()]
 
@@ -101,12 +109,13 @@ def test_a_receiver_gets_a_signed_message_after_each_event_of_its_kinds(model, r
 
 def test_a_message_is_repeated_with_the_same_id_until_the_receiver_accepts_it_and_later_messages_wait(model, receiver):
     receiver.answers = [500] * 1000
-    add(model, receiver, "reconfigured")
+    hook = add(model, receiver, "reconfigured")
+    assert exposed(model, hook) == 0
     at = [mark(model)]
     eventually(lambda: listed(model)[0]["error"] == "the receiver answered 500")
     at.append(mark(model))
     receiver.wait_for(2)
-    assert listed(model)[0]["waiting"] == 2
+    assert listed(model)[0]["waiting"] == exposed(model, hook) == 2
     receiver.answers = []
     eventually(lambda: at[1] in positions(receiver))
     *failed, last = positions(receiver)
@@ -144,6 +153,7 @@ def test_a_removed_hook_is_called_no_more(model, receiver):
     assert positions(receiver) == at
     assert all(is_signed(headers, body, second["secret"]) for headers, body in receiver.got)
     assert [hook["id"] for hook in listed(model)] == [second["id"]]
+    assert exposed(model, first) is None
 
 
 def test_a_rollback_and_an_import_keep_the_hooks(model, receiver):
