@@ -252,7 +252,7 @@ GROUPS: tuple[dict[str, Any], ...] = (
         "at_once": False,
     },
     {
-        "title": "What it decides and promises",
+        "title": "Decisions and promises",
         "about": "Costs of errors, error rates, alarms, probabilities. A change takes effect at once.",
         "parts": ["costs", "promise", "alarm", "watch", "calibration"],
         "at_once": True,

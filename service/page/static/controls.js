@@ -39,7 +39,7 @@ function partsOf(schema, value, classes, all) {
   });
 }
 
-// What to send for an edited value: parts that were and are empty are left out. Null if nothing remains.
+// The value to send for an edited value, without the parts that were and are empty. Null if no part remains.
 export function sent(schema, value, before, classes, all) {
   const to = chosen(schema, value, all);
   if (value === null || value === undefined || Array.isArray(value) || typeof value !== "object") return value ?? (schema.none ? null : schema.default);

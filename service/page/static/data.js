@@ -135,7 +135,7 @@ function Plan({ chosen, model, close }) {
     <${Problem} error=${error} /></section>`;
 }
 
-// What a model is worth after the rows were sent, and what to do next.
+// The state of a model after the rows were sent, and the next steps.
 function Outcome({ model, figures }) {
   const said = standing({ figures, history: { curve: { at_ms: [] } } });
   return html`<p><b>${said.first}</b>${[said.more, ...said.rest].join("; ")}.</p>

@@ -195,9 +195,9 @@ function Work({ model, annotator, leave }) {
       ${job && html`<${Retraining} job=${job} ended=${taught} />`}
     </div>
     <aside class="side" aria-label="Your work">
+      <${Conflicts} model=${model} figures=${figures} settled=${look} />
       ${figures && html`<${Guide} model=${model} guide=${figures.configuration.labels?.guide} changed=${again} />`}
       <${Effect} model=${model} figures=${figures} effects=${effects} given=${mine.current.size} before=${before.current ?? 0} />
-      <${Conflicts} model=${model} figures=${figures} settled=${look} />
       <${Answers} model=${model} annotator=${annotator} changes=${changes} disabled=${Boolean(undoing)}
         pick=${(answered) => setUndoing(answered)} gone=${(id) => setGiven((was) => was.filter((g) => g.id !== id))} />
       <section class="card"><h2>Settings</h2>
