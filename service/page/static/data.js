@@ -2,13 +2,14 @@
 
 import { html, useEffect, useRef, useState } from "./vendor/htm-preact.js";
 import { ask, may, path } from "./api.js";
-import { announce, Bar, count, link, NAME, plural, Problem, Warnings } from "./parts.js";
+import { announce, Bar, count, link, NAME, plural, Problem, usePolled, Warnings } from "./parts.js";
 import { Lacking } from "./promise.js";
 import { guess, linesOf, open } from "./read.js";
 import { standing } from "./standing.js";
 import { configurationFor, create, featuresOf, nameOf, Upload } from "./upload.js";
 
 const LOOKED_AT = 1000; // number of rows that are read for the preview and to guess the kind of each column
+const FIGURES_MS = 5_000; // time between two requests for the state of a model after an upload
 const OUTSIDE_SHOWN = 10; // maximum number of names listed as outside everything learned
 const uploads = []; // all uploads since the page was loaded, newest first
 const listeners = new Set();
@@ -136,7 +137,9 @@ function Plan({ chosen, model, close }) {
 }
 
 // The state of a model after the rows were sent, and the next steps.
-function Outcome({ model, figures }) {
+function Outcome({ model }) {
+  const [figures] = usePolled(() => ask("GET", `models/${path(model)}`), FIGURES_MS, [model]); // the figures may lag behind the rows
+  if (!figures) return null;
   const said = standing({ figures, history: { curve: { at_ms: [] } } });
   return html`<p><b>${said.first}</b>${[said.more, ...said.rest].join("; ")}.</p>
     <ul class="steps" aria-label="Next steps"><li><a class="button main" href=${link(model)}>See what it learned</a></li>
@@ -154,7 +157,7 @@ function Progress({ upload }) {
   useEffect(() => {
     if (state !== "done") return;
     announce(`${file.name}: done`);
-    if (!upload.answered) ask("GET", `models/${path(upload.model)}`).then((found) => { upload.warnings = found.features?.warnings ?? []; upload.figures = found; changed(); }, () => {});
+    if (!upload.answered) ask("GET", `models/${path(upload.model)}`).then((found) => { upload.warnings = found.features?.warnings ?? []; changed(); }, () => {});
   }, [state]);
   const save = async () => {
     try {
@@ -177,7 +180,7 @@ function Progress({ upload }) {
     <p>${total ? `${plural(total, "row")}: ` : ""}${counts.join(", ")}${upload.refusedCount ? html`, <span class="problem">${count(upload.refusedCount)} refused</span>` : ""}.</p>
     <${Problem} error=${upload.error ?? upload.away} />
     <${Warnings} of=${upload.warnings ?? []} />
-    ${upload.figures && html`<${Outcome} model=${upload.model} figures=${upload.figures} />`}
+    ${state === "done" && !upload.answered && html`<${Outcome} model=${upload.model} />`}
     <${Lacking} labels=${upload.lacking} />
     ${upload.outside.size > 0 && html`<p>Outside of what the model has learned: ${[...upload.outside].slice(0, OUTSIDE_SHOWN).map(([name, n], i) => html`${i ? ", " : ""}<bdi>${String(name).slice(0, 60)}</bdi> in ${plural(n, "row")}`)}${upload.outside.size > OUTSIDE_SHOWN ? ", …" : ""}.</p>`}
     ${upload.refused.length > 0 && html`<details><summary>Show the refused rows</summary><div class="behind" tabindex="0" role="group" aria-label="Refused rows"><table>
