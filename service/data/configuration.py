@@ -18,7 +18,7 @@ from hinged.service.data.parameters import (
     WITHOUT_ANY,
 )
 from hinged.service.data.part import AUTO, SCALE, Part
-from hinged.service.data.parts import LIVES, POINTS, Configuration, usual_kernel
+from hinged.service.data.parts import GROUPS, LIVES, POINTS, Configuration, usual_kernel
 from hinged.service.data.problems import MISSING, first_problem, shown
 from hinged.service.errors import Invalid
 from hinged.service.settings import Settings
@@ -35,7 +35,7 @@ TOLD_OF_FEATURES = frozenset({"type", "dim", "scale"})
 """Parts of the features that are always shown, together with the parts that new models get. Without these parts, the
 features that a client names in a change would mean something else.
 """
-BESIDE = frozenset({"labels", "show", "calibration", "costs", "watch", "promise", "alarm"})
+BESIDE = frozenset(part for group in GROUPS if group["at_once"] for part in group["parts"])
 """Parts that do not affect any solver. These parts change without retraining."""
 
 TO_MAKE = (

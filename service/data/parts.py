@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, cast
 import numpy as np
 from pydantic import (
     BeforeValidator,
+    ConfigDict,
     Field,
     StrictBool,
     StrictInt,
@@ -287,11 +288,53 @@ def _checked_alarm(value: Any) -> Any:
 
 AlarmPart = Annotated[dict[Literal["level"], float] | None, BeforeValidator(_checked_alarm)]
 
+GROUPS: tuple[dict[str, Any], ...] = (
+    {
+        "title": "How it learns",
+        "about": "With the solver auto, several solvers race. A higher C follows single examples more closely.",
+        "parts": ["solver", "kernel", "features", "classes", "class_weight"],
+        "at_once": False,
+    },
+    {
+        "title": "What it forgets",
+        "about": "Set a half-life or a window if old examples are no longer true.",
+        "parts": ["half_life", "window", "points_max", "when_full"],
+        "at_once": False,
+    },
+    {
+        "title": "Decisions and promises",
+        "about": "Costs of errors, error rates, alarms, probabilities. A change takes effect at once.",
+        "parts": ["costs", "promise", "alarm", "watch", "calibration"],
+        "at_once": True,
+    },
+    {
+        "title": "Labels",
+        "about": "How the server asks people, and what they see. A change takes effect at once.",
+        "parts": ["labels", "show"],
+        "at_once": True,
+    },
+    {
+        "title": "Arithmetic",
+        "about": "These parts rarely need a change.",
+        "parts": ["precision", "seed", "rules"],
+        "at_once": False,
+    },
+)
+"""Groups of the parts of a configuration, as people see them. Parts that are in no group belong to the first.
+
+The parts of a group with `at_once` affect no solver, so a change needs no retraining.
+"""
+
+FIXED = ("features", "classes")
+"""Parts that cannot be changed after the model is created."""
+
 
 class Configuration(Part):
     """A model's configuration. A configuration is immutable; a change makes a new configuration. Each solver adds its
     parameters.
     """
+
+    model_config = ConfigDict(json_schema_extra={"x-groups": list(GROUPS), "x-fixed": list(FIXED)})
 
     SHARED: ClassVar[frozenset[str]]
 
@@ -299,7 +342,7 @@ class Configuration(Part):
     kernel: KernelPart = Field(
         usual_kernel("rbf"), description="k(x, z); by default rbf, or linear if the words of a text are counted"
     )
-    features: FeaturesPart
+    features: FeaturesPart = Field(description="what an x is, and what the server made of its parts")
     classes: Annotated[tuple[StrictBool | StrictInt | StrictStr, ...], Field(fail_fast=True)] | None = Field(
         None, description="the labels that may come; null: they are discovered"
     )
@@ -324,6 +367,7 @@ class Configuration(Part):
         None,
         description="what wrong decisions cost: by true class, then by decision, named as in `scores`; 1 for an error "
         'that is not listed. "ask": what a person\'s look costs',
+        json_schema_extra={"properties": {"ask": {"type": "number"}}, "x-keys": ["true class", "decision"]},
     )
     watch: WatchPart = Field(
         None, description="classes, named as in `scores`, whose figures also come from a long memory; at most 8"
@@ -339,7 +383,7 @@ class Configuration(Part):
     )
     labels: Labelling = Labelling()
     show: Show | None = Field(None, description="how an x is shown to people; null: as names and numbers")
-    seed: int = Field(0, ge=0, lt=2**63)
+    seed: int = Field(0, ge=0, lt=2**63, description="seed of all random numbers")
 
     @field_validator("classes", mode="before")
     @classmethod

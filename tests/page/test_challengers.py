@@ -24,11 +24,11 @@ def taught(client, name, n=60, **configuration):
 
 def challenge(one, name, value="5"):
     """Make a challenger in the dialog. The dialog stays open if the name is invalid."""
-    page = one.unfold("Configuration")
+    page = one.unfold("Settings")
     page.get_by_role("button", name="Change C", exact=True).click()
-    page.fill("dialog textarea", value)
+    page.fill("dialog input[name=value]", value)
     page.fill("dialog input[name=rival]", name)
-    page.get_by_role("dialog").get_by_role("button", name="Change", exact=True).click()
+    page.get_by_role("dialog").get_by_role("button", name="Try it as a challenger").click()
 
 
 def headings(page):

@@ -136,7 +136,7 @@ def test_a_libsvm_file_becomes_a_sparse_model_and_predictions_come_back_as_a_csv
     page.set_input_files("input[type=file]", path)
     page.wait_for_selector(".preview")
     page.get_by_label("Model", exact=True).select_option("sparse")
-    page.get_by_role("button", name="Predict instead").click()
+    page.get_by_role("button", name="Predict").click()
     with page.expect_download() as download:
         page.get_by_role("button", name="Save as CSV").click()
     rows = list(csv.DictReader(download.value.path().read_text().splitlines()))
@@ -168,10 +168,10 @@ def test_a_column_of_sentences_becomes_a_model_of_texts(client, server, tab, tmp
     page.wait_for_selector(".preview")
     page.get_by_label("Model", exact=True).select_option("flights")
     page.get_by_label("Role of column id", exact=True).select_option("feature")
-    page.get_by_role("button", name="Predict instead").click()
+    page.get_by_role("button", name="Predict").click()
     page.get_by_text("flights takes one column of text; 2 columns are chosen").wait_for()
     page.get_by_label("Role of column id", exact=True).select_option("id")
-    page.get_by_role("button", name="Predict instead").click()
+    page.get_by_role("button", name="Predict").click()
     page.get_by_text("60 predictions").wait_for()
 
 
@@ -385,7 +385,7 @@ def test_predictions_name_columns_outside_of_what_was_learned(server, tab, tmp_p
     page = brought(tab, server, path)
     page.get_by_label("Role of column b", exact=True).select_option("feature")
     page.get_by_label("Model", exact=True).select_option("known")
-    page.get_by_role("button", name="Predict instead").click()
+    page.get_by_role("button", name="Predict").click()
     page.get_by_text("Outside of what the model has learned: a in 2 rows, b in 2 rows.").wait_for()
     with page.expect_download() as download:
         page.get_by_role("button", name="Save as CSV").click()
@@ -393,7 +393,7 @@ def test_predictions_name_columns_outside_of_what_was_learned(server, tab, tmp_p
     assert [row["outside"] for row in rows] == ["", "a", "b", "a, b"]
 
 
-def predicted(page, model, button="Predict instead"):
+def predicted(page, model, button="Predict"):
     """Send the file in the preview to a model for predictions; return the saved file."""
     page.get_by_label("Model", exact=True).select_option(model)
     page.get_by_role("button", name=button).click()
@@ -447,9 +447,9 @@ def test_decisions_come_back_as_a_file_and_questions_go_to_the_pool(client, serv
     path = tmp_path / "due.csv"
     path.write_text("key,a\n" + "".join(f"k{a},{a}\n" for a in (2, 50, 98)))
     page = brought(tab, server, path)
-    assert page.get_by_role("button", name="Decide instead").count() == 0
+    assert page.get_by_role("button", name="Decide").count() == 0
     page.get_by_label("Role of column key", exact=True).select_option("id")
-    rows = list(csv.DictReader(predicted(page, spoken, "Decide instead").splitlines()))
+    rows = list(csv.DictReader(predicted(page, spoken, "Decide").splitlines()))
     assert [*rows[0]] == ["key", "a", "decision", "probability", "cost", "reason", "question", "set"]
     answers = client.decide(spoken, [{"id": row["key"], "x": {"a": float(row["a"])}} for row in rows])["results"]
     assert [row["decision"] for row in rows] == [answer["decision"] for answer in answers]
@@ -465,6 +465,6 @@ def test_a_refused_question_is_no_reason_to_refuse_another_row(client, server, t
     client.offer(spoken, [{"id": "r50", "x": {"a": 1.0}}])
     page = brought(tab, server, path)
     page.get_by_label("Role of column key", exact=True).select_option("id")
-    rows = list(csv.DictReader(predicted(page, spoken, "Decide instead").splitlines()))
+    rows = list(csv.DictReader(predicted(page, spoken, "Decide").splitlines()))
     assert [row["decision"] for row in rows] == ["x", "", "y"]
     page.get_by_text("1 refused").wait_for()

@@ -49,7 +49,8 @@ function SignIn({ done }) {
       <label class="tick"><input name="keep" type="checkbox" /> Remember the key in this tab</label>
       <button class="main">Sign in</button>
     </form>
-    <${Problem} error=${error} /></main>`;
+    <${Problem} error=${error} />
+    ${error?.status === 401 && html`<p class="soft">A key begins with <code>hinged_</code>. Ask the person who sent you this address for a new key.</p>`}</main>`;
 }
 
 function View({ at }) {

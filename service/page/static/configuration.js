@@ -1,45 +1,60 @@
-// The configuration of a model. An admin can change it, or try a change in a challenger first.
+// The settings of a model, in groups and in words, which the server's OpenAPI document has. An admin can change a
+// setting, or try a change in a challenger first.
 
-import { html, useState } from "./vendor/htm-preact.js";
+import { html, useEffect, useState } from "./vendor/htm-preact.js";
 import { ask, may, path } from "./api.js";
+import { Control, namesOf, plain, sent, spoken, told, words } from "./controls.js";
 import { announce, Dialog, NAME, Problem } from "./parts.js";
 
-const FIXED = ["features", "classes"]; // parts that nobody can change after the model is created
+let asked = null; // the schemas of the OpenAPI document, fetched once
+const schemas = () => (asked ??= ask("GET", "openapi.json").then(({ components }) => components.schemas, (error) => { asked = null; throw error; }));
 
-// said: the configuration without its defaults. whole: the configuration with its defaults, fetched only when needed.
-export function Configuration({ model, configuration: said, changed }) {
-  const [edited, setEdited] = useState(null), [whole, setWhole] = useState(null);
-  const configuration = whole ?? said;
-  const showAll = async () => setWhole((await ask("GET", `models/${path(model)}?full=true`)).configuration);
-  return html`<section>
-    <div class="scroll" tabindex="0" role="group" aria-label="Configuration"><table><tbody>${Object.entries(configuration).map(([name, value]) => html`<tr><th scope="row">${name}</th>
-      <td><bdi class="code">${JSON.stringify(value)}</bdi></td>
-      <td>${may("admin") && (FIXED.includes(name) ? html`<small>fixed</small>` : html`
-        <button class="plain" aria-label=${`Change ${name}`} onClick=${() => setEdited(name)}>Change</button>`)}</td></tr>`)}</tbody></table></div>
-    <button class="plain" onClick=${whole ? () => setWhole(null) : showAll}>${whole ? "Hide" : "Show"} the defaults</button>
-    ${edited && html`<${Edit} model=${model} name=${edited} value=${configuration[edited]} changed=${() => { setWhole(null); changed(); }} close=${() => setEdited(null)} />`}</section>`;
+// The schema of the configuration of each solver, by the solver's name.
+const bySolver = (all) => Object.fromEntries(Object.values(all).filter((it) => it["x-groups"]).flatMap((it) => {
+  const { const: one, enum: several = [one] } = it.properties.solver;
+  return several.map((name) => [name, it]);
+}));
+
+// said: the configuration without its defaults; a change of it loads the settings again.
+export function Configuration({ model, configuration: said, classes, changed }) {
+  const [edited, setEdited] = useState(null), [found, setFound] = useState(null), [error, setError] = useState(null);
+  useEffect(() => {
+    Promise.all([schemas(), ask("GET", `models/${path(model)}?full=true`)]).then(([all, { configuration }]) => setFound({ all, configuration }), setError);
+  }, [model, JSON.stringify(said)]);
+  if (!found) return error ? html`<${Problem} error=${error} />` : html`<p class="waiting">Loading…</p>`;
+  const { all, configuration } = found, solvers = bySolver(all), schema = solvers[configuration.solver];
+  const grouped = schema["x-groups"].flatMap((group) => group.parts), own = Object.keys(configuration).filter((name) => !grouped.includes(name));
+  const of = (name) => ({ ...plain(schema.properties[name], all), ...(name === "solver" ? { enum: Object.keys(solvers).sort() } : {}) });
+  return html`<section>${schema["x-groups"].map((group, i) => html`<h3>${group.title}</h3><p class="soft">${group.about}</p>
+    <div class="scroll" tabindex="0" role="group" aria-label=${group.title}><table class="settings"><tbody>${[...group.parts, ...(i ? [] : own)].filter((name) => name in configuration).map((name) => html`<tr key=${name}>
+      <th scope="row">${spoken(name)}${of(name).description && html`<small>${told(of(name).description)}</small>`}</th>
+      <td>${name in said ? html`<b><bdi>${words(configuration[name])}</bdi></b>` : html`<span class="soft"><bdi>${words(configuration[name])}</bdi></span>`}</td>
+      <td>${may("admin") && (schema["x-fixed"].includes(name) ? html`<small>fixed</small>` : html`
+        <button class="plain" aria-label=${`Change ${spoken(name)}`} onClick=${() => setEdited({ name, group })}>Change</button>`)}</td></tr>`)}</tbody></table></div>`)}
+    ${edited && html`<${Edit} model=${model} ...${edited} schema=${of(edited.name)} all=${all} classes=${namesOf(classes)} before=${configuration[edited.name]} changed=${changed} close=${() => setEdited(null)} />`}</section>`;
 }
 
-function Edit({ model, name, value, changed, close }) {
-  const [error, setError] = useState(null);
+// A setting that takes effect at once needs no challenger.
+function Edit({ model, name, group, schema, all, classes, before, changed, close }) {
+  const [value, setValue] = useState(before), [error, setError] = useState(null);
   const save = async (event) => {
     event.preventDefault();
-    const form = event.target, to = `models/${path(model)}`;
+    const to = `models/${path(model)}`, change = { [name]: sent(schema, value, before, classes, all) };
     try {
-      const change = { [name]: JSON.parse(form.elements.value.value) };
-      const rival = form.elements.rival.value.trim();
-      const answer = rival ? await ask("PUT", `${to}/shadows/${path(rival)}`, change) : await ask("PATCH", to, change);
-      announce(answer.job ? "Retraining has started; the model serves meanwhile" : "Changed");
+      const rival = event.submitter?.name === "try" ? event.target.elements.rival.value.trim() : null;
+      const answer = rival === null ? await ask("PATCH", to, change) : await ask("PUT", `${to}/shadows/${path(rival)}`, change);
+      announce(rival !== null ? "The challenger learns the log" : answer.job ? "Retraining has started; the model serves meanwhile" : "Changed");
       changed();
       close();
-    } catch (caught) {
-      setError(caught instanceof SyntaxError ? { message: `This is not JSON: ${caught.message}` } : caught);
-    }
+    } catch (caught) { setError(caught); }
   };
-  return html`<${Dialog} title=${`Change ${name}`} close=${close}><form onSubmit=${save}>
-    <label>${name} as JSON <textarea name="value" class="code" rows="4" cols="48" spellcheck=${false}>${JSON.stringify(value)}</textarea></label>
-    <p class="soft">If the solver cannot change this in place, the server retrains the model from its log. The model serves meanwhile.</p>
-    <label>Or try the change first as a challenger named <input name="rival" pattern=${NAME} title="letters, digits, . _ and -, beginning with a letter or a digit" maxlength="64" /></label>
+  const now = html`<button class=${group.at_once ? "main" : ""}>${group.at_once ? "Change" : "Change now"}</button>`;
+  return html`<${Dialog} title=${`Change ${spoken(name)}`} close=${close}><form class="settings" onSubmit=${save}>
+    <${Control} label=${spoken(name)} schema=${schema} value=${value} set=${setValue} classes=${classes} all=${all} />
     <${Problem} error=${error} />
-    <p class="row"><button class="main">Change</button></p></form></${Dialog}>`;
+    ${group.at_once ? html`<p class="row">${now}</p>` : html`
+      <p class="soft">A challenger learns beside the model. You compare both, and promote the better.</p>
+      <p class="row"><label>Name <input name="rival" value=${`other-${name.replaceAll("_", "-")}`} pattern=${NAME} title="letters, digits, . _ and -, beginning with a letter or a digit" maxlength="64" required /></label>
+        <button name="try" class="main">Try it as a challenger</button></p>
+      <p class="row">${now}<span class="soft">The server may retrain the model from its log. The model serves meanwhile.</span></p>`}</form></${Dialog}>`;
 }

@@ -2,12 +2,14 @@
 
 import { html, useEffect, useRef, useState } from "./vendor/htm-preact.js";
 import { ask, may, path } from "./api.js";
-import { announce, Bar, count, NAME, plural, Problem, Warnings } from "./parts.js";
+import { announce, Bar, count, link, NAME, plural, Problem, usePolled, Warnings } from "./parts.js";
 import { Lacking } from "./promise.js";
 import { guess, linesOf, open } from "./read.js";
+import { standing } from "./standing.js";
 import { configurationFor, create, featuresOf, nameOf, Upload } from "./upload.js";
 
 const LOOKED_AT = 1000; // number of rows that are read for the preview and to guess the kind of each column
+const FIGURES_MS = 5_000; // time between two requests for the state of a model after an upload
 const OUTSIDE_SHOWN = 10; // maximum number of names listed as outside everything learned
 const uploads = []; // all uploads since the page was loaded, newest first
 const listeners = new Set();
@@ -67,7 +69,11 @@ function Plan({ chosen, model, close }) {
     }, setError);
   }, []);
   useEffect(() => {
-    if (target) ask("GET", `models/${path(target)}`).then(({ configuration }) => configuration.costs && setCostly(target), setError);
+    if (target) ask("GET", `models/${path(target)}`).then(({ configuration, features }) => {
+      if (configuration.costs) setCostly(target);
+      const known = new Set(features?.fields?.map((field) => field.name)); // what the model has learned as a feature is no label
+      setColumns((was) => was.map((c) => (c.use === "label" && known.has(c.name) ? { ...c, use: "feature" } : c)));
+    }, setError);
   }, [target]);
   const use = (i, what) => setColumns((was) => was.map((c, k) => (
     k === i ? { ...c, use: what } : (what === "label" || what === "id") && c.use === what ? { ...c, use: "feature" } : c)));
@@ -104,6 +110,10 @@ function Plan({ chosen, model, close }) {
     setBusy(false);
   };
   const shown = rows.slice(0, 8);
+  // The usual way comes first. Rows without a label, for a model that exists, are there to be predicted.
+  const asks = Boolean(target) && !label, ways = [["learn", label ? "Send the rows" : "Send the rows to the pool"], ...(target ? [["predict", "Predict"]] : []),
+    ...(costly && costly === target ? [["decide", "Decide", "The server decides by the model's costs. Rows that a person should see go to the pool."]] : [])];
+  if (asks) ways.reverse();
   return html`<section class="card"><div class="row"><h2><bdi>${file.name}</bdi> <small>${(file.size / 2 ** 20).toFixed(2)} MiB, ${source.kind === "csv" ? "table" : source.kind.toUpperCase()}</small></h2>
       <span class="room"></span><button class="plain" onClick=${close}>Choose another file</button></div>
     ${columns.length > 0 ? html`<div class="preview" tabindex="0" role="group" aria-label="Preview"><table>
@@ -114,15 +124,26 @@ function Plan({ chosen, model, close }) {
     : html`<div class="preview" tabindex="0" role="group" aria-label="Preview"><table><thead><tr><th scope="col">Label</th><th scope="col">Features</th></tr></thead><tbody>${shown.map((row) => html`<tr><td><bdi>${row.label}</bdi></td>
         <td>${row.indices.slice(0, 8).map((i, k) => `${i}:${row.values[k]}`).join(" ")}${row.indices.length > 8 ? " …" : ""}</td></tr>`)}</tbody></table></div>
       <label class="tick"><input type="checkbox" checked=${labelled} onChange=${(e) => setLabelled(e.target.checked)} /> The first column is the label</label>`}
-    <${Warnings} of=${columns.filter((c) => c.commas && c.use === "feature").map((c) => `Numbers with a decimal comma in "${c.name.slice(0, 60)}" are ${c.type === "number" ? "read as numbers" : "texts. Write them with a decimal point"}.`)} />
-    <p>${label ? "The model learns the rows with a label, in order. Rows without a label go to the pool." : "No column is the label, so all rows go to the pool for labelling."}</p>
-    <form class="row" onSubmit=${(e) => { e.preventDefault(); begin("learn"); }}><label>Model <select aria-label="Model" value=${target ?? ""} onChange=${(e) => setTarget(e.target.value)}>${may("admin") && html`<option value="">New model</option>`}
+    <${Warnings} of=${columns.filter((c) => c.use === "feature").flatMap((c) => (
+      c.dates ? [`Dates such as ${String(c.cells[0]).slice(0, 30)} in "${c.name.slice(0, 60)}" are texts. Write them as 2025-12-31.`]
+      : c.commas ? [`Numbers with a decimal comma in "${c.name.slice(0, 60)}" are ${c.type === "number" ? "read as numbers" : "texts. Write them with a decimal point"}.`] : []))} />
+    <p>${label ? "The model learns the rows with a label, in order. Rows without a label go to the pool." : asks ? "No column is the label. Predict the rows, or send them to the pool for labelling." : "No column is the label, so all rows go to the pool for labelling."}</p>
+    <form class="row" onSubmit=${(e) => { e.preventDefault(); begin(ways[0][0]); }}><label>Model <select aria-label="Model" value=${target ?? ""} onChange=${(e) => setTarget(e.target.value)}>${may("admin") && html`<option value="">New model</option>`}
         ${models.map((m) => html`<option value=${m}>${m}</option>`)}</select></label>
       ${target === "" && html`<label>Name <input value=${fresh} pattern=${NAME} title="letters, digits, . _ and -, beginning with a letter or a digit" maxlength="64" required onInput=${(e) => setFresh(e.target.value)} /></label>`}
-      <button class="main" disabled=${busy || target === null || (target === "" && !fresh)} >${busy ? "Preparing (a new solver may have to compile)" : "Send the rows"}</button>
-      <button type="button" disabled=${busy || !target} onClick=${() => begin("predict")}>Predict instead</button>
-      ${costly && costly === target && html`<button type="button" disabled=${busy} title="The server decides by the model's costs. Rows that a person should see go to the pool." onClick=${() => begin("decide")}>Decide instead</button>`}</form>
+      ${ways.map(([route, word, title], i) => html`<button key=${route} type=${i ? "button" : "submit"} class=${i ? "" : "main"} title=${title} disabled=${busy || target === null || (target === "" && !fresh)}
+        onClick=${i ? () => begin(route) : null}>${busy && !i ? "Preparing (a new solver may have to compile)" : word}</button>`)}</form>
     <${Problem} error=${error} /></section>`;
+}
+
+// The state of a model after the rows were sent, and the next steps.
+function Outcome({ model }) {
+  const [figures] = usePolled(() => ask("GET", `models/${path(model)}`), FIGURES_MS, [model]); // the figures may lag behind the rows
+  if (!figures) return null;
+  const said = standing({ figures, history: { curve: { at_ms: [] } } });
+  return html`<p><b>${said.first}</b>${[said.more, ...said.rest].join("; ")}.</p>
+    <ul class="steps" aria-label="Next steps"><li><a class="button main" href=${link(model)}>See what it learned</a></li>
+    ${figures.pool.size > 0 && html`<li><a class="button" href=${link(model, "label")}>Label ${plural(figures.pool.size, "question")}</a></li>`}</ul>`;
 }
 
 function Progress({ upload }) {
@@ -159,6 +180,7 @@ function Progress({ upload }) {
     <p>${total ? `${plural(total, "row")}: ` : ""}${counts.join(", ")}${upload.refusedCount ? html`, <span class="problem">${count(upload.refusedCount)} refused</span>` : ""}.</p>
     <${Problem} error=${upload.error ?? upload.away} />
     <${Warnings} of=${upload.warnings ?? []} />
+    ${state === "done" && !upload.answered && html`<${Outcome} model=${upload.model} />`}
     <${Lacking} labels=${upload.lacking} />
     ${upload.outside.size > 0 && html`<p>Outside of what the model has learned: ${[...upload.outside].slice(0, OUTSIDE_SHOWN).map(([name, n], i) => html`${i ? ", " : ""}<bdi>${String(name).slice(0, 60)}</bdi> in ${plural(n, "row")}`)}${upload.outside.size > OUTSIDE_SHOWN ? ", …" : ""}.</p>`}
     ${upload.refused.length > 0 && html`<details><summary>Show the refused rows</summary><div class="behind" tabindex="0" role="group" aria-label="Refused rows"><table>

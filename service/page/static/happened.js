@@ -2,7 +2,8 @@
 
 import { html, useState } from "./vendor/htm-preact.js";
 import { ask, may, path } from "./api.js";
-import { announce, count, Problem } from "./parts.js";
+import { announce, count, link, Problem } from "./parts.js";
+import { fold } from "./standing.js";
 
 const SHOWN = 100; // maximum number of events in the list
 const UNDONE = new Set(["promoted", "swapped", "reconfigured"]); // kinds of events that people undo
@@ -14,23 +15,27 @@ export function near(curve, position) {
   return { examples: curve.examples[i] ?? 0, at_ms: curve.at_ms[i] ?? 0 };
 }
 
-export function Happened({ model, history, again }) {
-  const [error, setError] = useState(null);
+export function Happened({ model, history, drifted, again }) {
+  const [error, setError] = useState(null), [busy, setBusy] = useState(null); // the position of the event that is taken back
   const takeBack = async ({ kind, position, examples }) => {
     const since = history.curve.examples.at(-1) - examples;
     const lost = since > 0 ? ` The ${count(since)} examples learned since then are undone too.` : "";
     if (!confirm(`Take the model back to its state before "${kind.replace("_", " ")}"?${lost}`)) return;
+    setBusy(position);
     try {
       await ask("POST", `models/${path(model)}/rollback`, { position: position - 1 });
       announce("Taken back");
       setError(null);
     } catch (caught) { setError(caught); }
+    setBusy(null);
     again();
   };
-  return html`<section><h3>Events</h3><${Problem} error=${error} />
+  const undoable = may("admin") && history.marks.some((m) => UNDONE.has(m.kind));
+  return html`<section>${drifted && html`<p>The errors became more frequent. If the world has changed, <a href=${fold(model, "settings")}>try a half-life</a> in a challenger.
+    If labels are wrong, <a href=${link(model, "suspects")}>check them</a>. If a change of the settings caused it, take the change back below.</p>`}<h3>Events</h3><${Problem} error=${error} />
   ${history.marks.length === 0 ? html`<p class="soft">No events yet. Drifts, finishing steps and swaps appear here.</p>` : html`<div class="behind" tabindex="0" role="group" aria-label="Events"><table>
-    <thead><tr><th scope="col">Event</th><th scope="col" class="number">Example</th><th scope="col">Time</th>${may("admin") && html`<th scope="col">Actions</th>`}</tr></thead>
+    <thead><tr><th scope="col">Event</th><th scope="col" class="number">Example</th><th scope="col">Time</th>${undoable && html`<th scope="col">Actions</th>`}</tr></thead>
     <tbody>${history.marks.slice(-SHOWN).reverse().map((m) => html`<tr><th scope="row">${m.kind.replace("_", " ")}</th><td class="number">${count(m.examples)}</td>
-      <td>${new Date(m.at_ms).toLocaleString("en")}</td>${may("admin") && html`<td>${UNDONE.has(m.kind) && html`<button class="plain" onClick=${() => takeBack(m)}>Take back</button>`}</td>`}</tr>`)}</tbody></table></div>`}
+      <td>${new Date(m.at_ms).toLocaleString("en")}</td>${undoable && html`<td>${UNDONE.has(m.kind) && html`<button class="plain" disabled=${busy !== null} onClick=${() => takeBack(m)}>${busy === m.position ? "Taking back…" : "Take back"}</button>`}</td>`}</tr>`)}</tbody></table></div>`}
   <p class="soft">${history.snapshots.length ? `${history.snapshots.length > 1 ? "Snapshots at positions" : "Snapshot at position"} ${history.snapshots.map(count).join(" and ")}.` : "No snapshot yet."}</p></section>`;
 }

@@ -4,6 +4,7 @@
 import { html, useEffect, useRef, useState } from "./vendor/htm-preact.js";
 import { ask, insist, path, who } from "./api.js";
 import { Answers } from "./answers.js";
+import { Conflicts } from "./conflicts.js";
 import { Effect, useEffects } from "./effects.js";
 import { Example, Usual } from "./example.js";
 import { Guide } from "./guide.js";
@@ -34,7 +35,7 @@ function Work({ model, annotator, leave }) {
   const [strategy, setStrategy] = useState("active");
   const [, show] = useState(0);
   const again = () => show((n) => n + 1);
-  const [figures, problem] = usePolled(() => ask("GET", `models/${path(model)}`), 30_000, [model]);
+  const [figures, problem, look] = usePolled(() => ask("GET", `models/${path(model)}`), 30_000, [model]);
   const [more, setMore] = useState([]); // new labels that the annotator typed
   const [given, setGiven] = useState([]); // the annotator's answers and skips, newest last: {id, lease, label, x}, or {id, lease, skipped}
   const [undoing, setUndoing] = useState(null); // the answer that the annotator is changing: {id, label, x}
@@ -194,6 +195,7 @@ function Work({ model, annotator, leave }) {
       ${job && html`<${Retraining} job=${job} ended=${taught} />`}
     </div>
     <aside class="side" aria-label="Your work">
+      <${Conflicts} model=${model} figures=${figures} settled=${look} />
       ${figures && html`<${Guide} model=${model} guide=${figures.configuration.labels?.guide} changed=${again} />`}
       <${Effect} model=${model} figures=${figures} effects=${effects} given=${mine.current.size} before=${before.current ?? 0} />
       <${Answers} model=${model} annotator=${annotator} changes=${changes} disabled=${Boolean(undoing)}

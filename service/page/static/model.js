@@ -56,10 +56,10 @@ export function Model({ model, fold }) {
     <${Fold} name="happened" title="Drift and events" wanted=${fold} said=${history.marks.length ? plural(history.marks.length, "event") : ""}>
       <${Chart} title="Accuracy by source" asPercent=${true} ...${more} data=${[x, curve.fading, ...(sources.length > 1 ? sources : []).map((name) => curve[name])]}
         series=${["fading", ...(sources.length > 1 ? sources : [])].map((name, i) => ({ name, k: i + 1 }))} />
-      <${Happened} model=${model} history=${history} again=${again} /></${Fold}>
+      <${Happened} model=${model} history=${history} drifted=${metrics.drift.flagged || metrics.alarm?.flagged} again=${again} /></${Fold}>
     ${rivals > 0 && html`<${Fold} name="challengers" title="Challengers" wanted=${fold} shown=${true} said=${plural(rivals, "challenger")}>
       <${Rivals} history=${history} overTime=${overTime} more=${more} /><${Challengers} model=${model} shadows=${shadows} again=${again} /></${Fold}>`}
-    <${Fold} name="settings" title="Configuration" wanted=${fold}><${Configuration} model=${model} configuration=${figures.configuration} changed=${again} /></${Fold}>
+    <${Fold} name="settings" title="Settings" wanted=${fold}><${Configuration} model=${model} classes=${figures.classes} configuration=${figures.configuration} changed=${again} /></${Fold}>
     <${Fold} name="machine" title="Machine" wanted=${fold} said=${`${count(figures.support_vectors)} support vectors, ${(figures.memory_bytes / 2 ** 20).toFixed(1)} MiB`}>
       <${Machine} figures=${figures} curve=${{ ...curve, x }} more=${more} /></${Fold}>
     <${Fold} name="code" title="Send by code" wanted=${fold} shown=${!figures.examples}><${Code} model=${model} /></${Fold}></div>`;

@@ -161,6 +161,7 @@ async function* vectors(file) {
 
 const WORDS = 4; // mean number of words per cell from which a column counts as text; the words of a text are features
 const TIME = /^\d{4}-\d\d-\d\d([Tt ]\d\d:\d\d(:\d\d([.,]\d{1,9})?)?([Zz]|[+-]\d\d:?\d\d)?)?$/;
+const DATE = /^\d{1,2}[./-]\d{1,2}[./-]\d{4}/; // a date that the server takes for a text
 const COMMA = /^[+-]?\d+(\.\d{3})*,\d+$/;
 const POINT = new RegExp(`(?=.*[.])${NUMBER.source}`);
 const NEARLY = 0.95; // minimum share of matching cells in a column of times (as in the server) or decimal commas
@@ -177,7 +178,7 @@ export function guess(names, rows, { kind, separator }) {
     const share = (form) => cells.filter((v) => typeof v === "string" && form.test(v.trim())).length / (cells.length || 1);
     const type = numeric(cells) ? "number" : cells.length > 0 && cells.every((v) => typeof v === "boolean") ? "yes or no" : share(TIME) >= NEARLY ? "time" : "text";
     const words = cells.reduce((sum, v) => sum + String(v).trim().split(/\s+/).length, 0) / (cells.length || 1);
-    return { name, type, cells, comma: false, commas: type === "text" && share(COMMA) >= NEARLY, distinct: new Set(cells.map(String)).size, words, use: "feature" };
+    return { name, type, cells, comma: false, commas: type === "text" && share(COMMA) >= NEARLY, dates: type === "text" && share(DATE) >= NEARLY, distinct: new Set(cells.map(String)).size, words, use: "feature" };
   });
   const n = rows.length;
   const id = columns.find((c) => /^(id|uuid|key|_id)$/i.test(c.name)) ?? columns.find((c) => /(^|[_ ])id$/i.test(c.name) && c.distinct === n && n > 1);

@@ -24,7 +24,7 @@ export function Suspects({ model }) {
     again();
   };
   return html`<h1 tabindex="-1" ref=${heading}>Suspect labels</h1>
-    <p class="soft">Labels that are probably wrong, because the model contradicts them. The worst come first. Check each label: it may still be right.</p>
+    <p class="soft">Labels that are probably wrong, because the model contradicts them. Check each label: it may still be right. ${shown.length < SHOWN ? "The worst come first." : `Here are the worst ${SHOWN}; more follow as you settle these.`}</p>
     <${Problem} error=${problem} again=${again} />
     ${shown.length === 0 ? html`<div class="empty">No label looks wrong. There is nothing to do here.</div>` : shown.map((suspect) => html`
       <${Suspect} key=${suspect.id} model=${model} suspect=${suspect} figures=${found.figures} settle=${settle} />`)}`;

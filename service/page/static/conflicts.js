@@ -1,0 +1,42 @@
+// Candidates on which annotators disagree, as a queue. A writer gives the label from which the model learns.
+
+import { html, useState } from "./vendor/htm-preact.js";
+import { ask, may, path } from "./api.js";
+import { Example } from "./example.js";
+import { announce, Name, Problem, same, usePolled } from "./parts.js";
+
+const ANSWERS = 500; // number of newest answers in which the page looks for conflicts
+const SHOWN = 5; // maximum number of conflicts on the page
+
+// The candidates with different labels: [{id, votes}], the newest first.
+export function conflictsIn(answers) {
+  const by = Map.groupBy(answers.filter((it) => !it.learned), (it) => it.id);
+  return [...by].map(([id, votes]) => ({ id, votes })).filter(({ votes }) => votes.some((it) => !same(it.label, votes[0].label)));
+}
+
+export function Conflicts({ model, figures, settled }) {
+  const to = `models/${path(model)}`, wanted = may("writer") && figures?.pool.conflicts > 0;
+  const [found, problem, again] = usePolled(async () => {
+    if (!wanted) return [];
+    const open = conflictsIn((await ask("GET", `${to}/answers?n=${ANSWERS}`)).answers).slice(0, SHOWN);
+    return Promise.all(open.map(async (it) => ({ ...it, x: (await ask("GET", `${to}/examples/${path(it.id)}`)).x })));
+  }, 10_000, [model, wanted, figures?.pool.conflicts]);
+  const [gone, setGone] = useState([]), [error, setError] = useState(null);
+  const settle = async (id, y) => {
+    try {
+      await ask("POST", `${to}/learn`, { id, y });
+      setGone((was) => [...was, id]);
+      setError(null);
+      announce(`${id.slice(0, 80)} is settled`);
+      settled();
+      again();
+    } catch (caught) { setError(caught); }
+  };
+  const shown = found?.filter(({ id }) => !gone.includes(id)) ?? [];
+  return (shown.length > 0 || (wanted && (error ?? problem))) && html`<section class="card" aria-label="Conflicts"><h2>Annotators disagree</h2>
+    <p class="soft">Choose the label from which the model learns.</p><${Problem} error=${error ?? problem} />
+    ${shown.map(({ id, votes, x }) => html`<div key=${id}><p><bdi class="code">${id.slice(0, 60)}</bdi></p>
+      <${Example} x=${x} show=${figures.configuration.show} />
+      <div class="row">${[...Map.groupBy(votes, (it) => JSON.stringify(it.label)).values()].map((same_label) => html`
+        <button key=${JSON.stringify(same_label[0].label)} onClick=${() => settle(id, same_label[0].label)}><b><${Name} of=${same_label[0].label} cut=${40} /></b> <small>${same_label.map((it) => it.annotator).join(", ").slice(0, 80)}</small></button>`)}</div></div>`)}</section>`;
+}

@@ -1,0 +1,100 @@
+"""Settings, conflicts and files are handled on the page without a line of JSON."""
+
+import pytest
+
+from tests.helpers.examples import examples_of, heaps
+from tests.helpers.server import eventually
+
+pytestmark = pytest.mark.server
+
+KERNEL = {"type": "rbf", "gamma": 1.0}
+FEATURES = {"type": "dense", "dim": 2}
+
+
+def change(page, name):
+    """Open the dialog of a setting and return it."""
+    page.get_by_role("button", name=f"Change {name}", exact=True).click()
+    return page.get_by_role("dialog")
+
+
+def test_each_kind_of_setting_has_a_field_that_fits(client, server, tab):
+    client.create_model("set", kernel=KERNEL, C=1, features=FEATURES)
+    client.learn("set", examples_of(heaps(60, ["ham", "spam"])))
+    one = tab(server.url)
+    one.open("models/set", ".standing")
+    page = one.unfold("Settings")
+
+    def saved(name, value):
+        page.get_by_role("dialog").wait_for(state="detached")
+        eventually(lambda: client.model("set", full=True)["configuration"][name] == value)
+        page.get_by_role("row", name=name.replace("_", " ")).first.wait_for()
+
+    dialog = change(page, "costs")
+    dialog.get_by_role("group", name="true class ham").get_by_role("spinbutton").fill("50")
+    dialog.get_by_role("spinbutton", name="ask").fill("2")
+    dialog.get_by_role("button", name="Change", exact=True).click()
+    saved("costs", {"ham": {"spam": 50}, "ask": 2})
+    dialog = change(page, "promise")
+    dialog.get_by_role("spinbutton", name="error").fill("0.1")
+    dialog.get_by_role("button", name="Change", exact=True).click()
+    saved("promise", {"error": 0.1})
+    dialog = change(page, "promise")
+    dialog.get_by_role("spinbutton", name="error").fill("")
+    dialog.get_by_role("button", name="Change", exact=True).click()
+    saved("promise", None)
+    dialog = change(page, "watch")
+    dialog.get_by_role("textbox").fill("ham\nspam")
+    dialog.get_by_role("button", name="Change", exact=True).click()
+    saved("watch", ["ham", "spam"])
+    dialog = change(page, "labels")
+    dialog.get_by_role("spinbutton", name="overlap").fill("2")
+    dialog.get_by_role("button", name="Change", exact=True).click()
+    eventually(lambda: client.model("set")["configuration"]["labels"]["overlap"] == 2)
+    page.get_by_role("dialog").wait_for(state="detached")
+    dialog = change(page, "kernel")
+    dialog.get_by_role("combobox").select_option("linear")
+    dialog.get_by_role("button", name="Try it as a challenger").click()
+    eventually(lambda: "other-kernel" in client.shadows("set")["shadows"])
+    assert client.shadows("set")["shadows"]["other-kernel"]["configuration"]["kernel"] == {"type": "linear"}
+    assert client.model("set")["configuration"]["kernel"] == KERNEL
+    assert one.wrong == []
+
+
+def test_rows_without_a_label_are_predicted_first_and_known_features_are_no_label(client, server, tab, tmp_path):
+    rows = [f"0{k % 9 + 1}.05.2025,{k % 7},{'web' if k % 2 else 'shop'}" for k in range(60)]
+    told, asked = tmp_path / "told.csv", tmp_path / "asked.csv"
+    told.write_text("day,n,way,back\n" + "".join(f"{row},{'yes' if 'web' in row else 'no'}\n" for row in rows))
+    asked.write_text("day,n,way\n" + "".join(f"{row}\n" for row in rows[:20]))
+    one = tab(server.url)
+    page = one.open("data", "input[type=file]")
+    page.set_input_files("input[type=file]", told)
+    page.get_by_text('Dates such as 01.05.2025 in "day" are texts').wait_for()
+    page.get_by_role("button", name="Send the rows").click()
+    page.get_by_text("always guessing").wait_for()
+    page.get_by_role("link", name="See what it learned").wait_for()
+    page.set_input_files("input[type=file]", asked)
+    page.get_by_label("Model", exact=True).select_option("told")
+    page.get_by_role("button", name="Send the rows to the pool").wait_for()
+    assert page.locator("form button.main").inner_text() == "Predict"
+    assert page.get_by_label("Role of column way", exact=True).input_value() == "feature"
+    page.locator("form button.main").click()
+    page.get_by_text("20 predictions").wait_for()
+    assert client.model("told")["pool"]["size"] == 0
+
+
+def test_a_writer_settles_a_conflict_of_two_annotators(client, server, tab):
+    client.create_model("torn", kernel=KERNEL, C=1, features=FEATURES, labels={"overlap": 2, "explore": 0})
+    client.learn("torn", examples_of(heaps(20, ["ham", "spam"])))
+    client.offer("torn", [{"id": "c", "x": [2, 2]}])
+    for annotator, label in (("ann", "ham"), ("bob", "spam")):
+        (question,) = client.query("torn", n=1, annotator=annotator)["queries"]
+        client.learn("torn", [{"id": "c", "y": label, "lease": question["lease"]}])
+    assert client.model("torn")["pool"]["conflicts"] == 1
+    one = tab(server.url)
+    page = one.label("torn", "eve")
+    conflicts = page.get_by_role("region", name="Conflicts")
+    conflicts.get_by_role("button", name="spam bob").click()
+    conflicts.wait_for(state="detached")
+    assert client.example("torn", "c")["label"] == "spam"
+    assert client.model("torn")["pool"]["conflicts"] == 0
+    assert one.wrong == []
