@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
 .DEFAULT_GOAL := default
-.PHONY: default init init-all redis chromium nginx nats vendor run fix check test quick bench peers docs wheel clean
+.PHONY: default init init-all redis chromium nginx nats vendor run fix check test test-long bench peers docs wheel clean
 
 default: check test
 
@@ -19,7 +19,7 @@ $(INSTALLED)-%: pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[$*]'
 	@touch $@ $(INSTALLED)-demo $(if $(filter dev%,$*),$(INSTALLED)-dev)
 
-# Install what fix, check and quick need.
+# Install what fix and check need, and most tests.
 init: $(INSTALLED)-dev
 
 # Also install what the other tests, the site, the benchmarks and the wheels need.
@@ -85,15 +85,15 @@ check: init
 # never run code that was compiled from other sources.
 # Let Python write .pyc files even if the environment forbids it: otherwise each process that collects tests compiles
 # them again, which takes five seconds.
-test quick: export PYTHONDONTWRITEBYTECODE =
+test test-long: export PYTHONDONTWRITEBYTECODE =
 
+# All tests but the long ones: less than ten minutes on two cores, also in a new clone.
 test: init-all redis chromium nginx nats
-	$(BIN)/python -m pytest $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -m "not long" $(PYTEST_ARGS)
 
-# The tests that start no server, compile nothing, and are short: a minute on two cores, once the solvers are compiled.
-# These tests are bound by the processor, so there is one process for each core and no more.
-quick: init
-	$(BIN)/python -m pytest -n auto -m "not server and not compiles and not long" --hypothesis-profile quick $(PYTEST_ARGS)
+# The long tests: random campaigns, faults, the documents' examples, installations from wheels, other processors.
+test-long: init-all redis chromium nginx nats
+	$(BIN)/python -m pytest -m long $(PYTEST_ARGS)
 
 # Solvers and server beside their peers. Each part writes benchmarks/results/NAME.json, and the last line writes
 # benchmarks/README.md from all results. DATA is a folder of data sets; BENCH_ARGS=--full adds MNIST.

@@ -14,13 +14,13 @@ if hasattr(os, "pidfd_open"):  # Linux
 
 # Hypothesis examples have no deadline, because on a busy machine a slow example is not a failure.
 settings.register_profile("tests", deadline=None)
-settings.register_profile("quick", deadline=None, max_examples=20)  # for tests that do not set max_examples
 settings.load_profile("tests")
 
 
 def pytest_collection_modifyitems(items):
-    """Run the longest files first, so that no long file starts when the other files are nearly done."""
-    items.sort(key=lambda item: item.get_closest_marker("longest") is None)
+    """Run the files with long tests first, so that no long file starts when the other files are nearly done."""
+    long = {item.path for item in items if item.get_closest_marker("long")}
+    items.sort(key=lambda item: item.path not in long)
 
 
 def pytest_sessionstart(session):
@@ -35,11 +35,8 @@ def pytest_sessionfinish():
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_protocol(item):
-    """Wait for the test's turn. Make a test without the marker `server` fail if it starts a server, because `make
-    quick` runs such a test.
-    """
-    server.unmarked = item.get_closest_marker("server") is None
+def pytest_runtest_protocol():
+    """Wait for the test's turn."""
     with turns.together():
         return (yield)
 

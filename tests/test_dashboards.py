@@ -10,8 +10,6 @@ from prometheus_client.parser import text_string_to_metric_families
 from tests.helpers.http_client import Asking, example
 from tests.helpers.server import ROOT, RunningServer
 
-pytestmark = pytest.mark.server
-
 DASHBOARD = json.loads((ROOT / "docker" / "grafana" / "hinged.json").read_text())
 PANELS = [panel for panel in DASHBOARD["panels"] if panel["type"] != "row"]
 ALERTS = yaml.safe_load((ROOT / "docker" / "prometheus" / "alerts.yml").read_text())

@@ -10,6 +10,8 @@ from functools import cache
 from importlib.metadata import packages_distributions
 from itertools import accumulate
 
+import pytest
+
 from tests.helpers.server import ROOT
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -112,6 +114,7 @@ def third_party(names):
     return {name.partition(".")[0] for name in names} - sys.stdlib_module_names - {"hinged", "benchmarks"}
 
 
+@pytest.mark.long
 def test_an_extra_that_brings_a_module_declares_all_packages_that_the_module_imports():
     undeclared = {
         f"{module} imports {package}, which {sorted(extras | more) or 'no extra'} does not bring"
@@ -128,6 +131,7 @@ def test_every_declared_package_is_imported():
     assert (declared("all") | declared("ray")) - set().union(*map(distributions, imported)) == BY_NAME
 
 
+@pytest.mark.long
 def test_dev_all_declares_every_package_that_the_tests_import():
     files = list((ROOT / "tests").rglob("*.py"))
     imported = third_party(name for file in files for name, _ in imports_of(file)) - {"tests"}

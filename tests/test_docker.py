@@ -15,8 +15,6 @@ from hinged.service.store.redis import RedisStore
 from tests.helpers.redis_server import DURABLE, RedisServer
 from tests.helpers.server import ROOT
 
-pytestmark = pytest.mark.server
-
 COMPOSE, DOCKERFILE, IGNORED = (
     (ROOT / name).read_text() for name in ("docker-compose.yml", "docker/Dockerfile", ".dockerignore")
 )

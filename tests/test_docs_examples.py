@@ -8,8 +8,6 @@ import pytest
 from tests.helpers.doc_examples import Walk, alike, blocks, runs
 from tests.helpers.server import ROOT, RunningServer
 
-pytestmark = [pytest.mark.server, pytest.mark.longest]
-
 SHELVES = ("tutorials", "how-to", "reference", "explanation")
 PAGES = ["README.md", "docs/package.md"] + [
     path.relative_to(ROOT).as_posix() for shelf in SHELVES for path in sorted(ROOT.glob(f"docs/{shelf}/*.md"))
@@ -20,6 +18,7 @@ PICTURES = {"docs/explanation/gallery.md": {"moons", "stream", "race", "budget",
 """The pictures that the examples of a document draw."""
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("document", DOCUMENTS)
 def test_the_examples_of_a_document_give_the_answers_that_it_shows(document, tmp_path):
     with RunningServer(tmp_path / "data") as server:

@@ -15,8 +15,6 @@ from hinged.solvers.jit.cache import KIND
 from tests.helpers import forked_programs
 from tests.helpers.server import PATIENCE_S, ROOT
 
-pytestmark = pytest.mark.longest
-
 
 def run(program, folder, env):
     command = [sys.executable, "-c", program]
@@ -62,7 +60,6 @@ def bare(built, tmp_path_factory):
     return run
 
 
-@pytest.mark.server
 def test_a_wheel_holds_one_package_with_all_its_modules(wheel):
     names = set(wheel.namelist())
     assert {name.split("/")[0].split("-")[0] for name in names} == {"hinged"}
@@ -132,8 +129,7 @@ def loaded(site, cache, **environment):
     return there == "True"
 
 
-@pytest.mark.server
-@pytest.mark.compiles
+@pytest.mark.long
 def test_the_kernels_of_a_wheel_serve_its_sources_on_its_kind_of_processor_only(with_kernels, tmp_path):
     assert loaded(with_kernels, tmp_path / "cache")
     assert not list((tmp_path / "cache").rglob("*.code"))
@@ -144,8 +140,7 @@ def test_the_kernels_of_a_wheel_serve_its_sources_on_its_kind_of_processor_only(
     assert not loaded(tmp_path / "site", tmp_path / "cache")
 
 
-@pytest.mark.server
-@pytest.mark.compiles
+@pytest.mark.long
 def test_the_kernels_of_a_wheel_compute_many_rows_on_a_processor_with_wider_vectors(with_kernels, tmp_path):
     env = os.environ | {"PYTHONPATH": str(with_kernels), "NUMBA_CACHE_DIR": str(tmp_path / "cache")}
     done = run(MANY_ROWS, tmp_path, env)
@@ -153,7 +148,6 @@ def test_the_kernels_of_a_wheel_compute_many_rows_on_a_processor_with_wider_vect
     assert not list((tmp_path / "cache").rglob("*.code"))  # nothing was compiled, so the wheel's kernels ran
 
 
-@pytest.mark.server
 @pytest.mark.long
 def test_a_users_folders_named_service_and_solvers_do_not_disturb_an_installation(wheel, tmp_path):
     wheel.extractall(tmp_path / "site")
@@ -166,7 +160,6 @@ def test_a_users_folders_named_service_and_solvers_do_not_disturb_an_installatio
     assert done.stdout.strip() == str(tmp_path / "site" / "hinged" / "__init__.py"), done.stderr
 
 
-@pytest.mark.server
 def test_the_metadata_name_author_and_licence_and_have_no_relative_links(wheel):
     (name,) = [name for name in wheel.namelist() if name.endswith(".dist-info/METADATA")]
     metadata = email.message_from_bytes(wheel.read(name))
@@ -179,7 +172,6 @@ def test_the_metadata_name_author_and_licence_and_have_no_relative_links(wheel):
     assert not re.search(r"\]\((?!https://)", metadata.get_payload())
 
 
-@pytest.mark.server
 @pytest.mark.long
 def test_an_installation_without_extras_has_client_and_command_line(bare):
     done = bare("hinged", "--help")
@@ -193,7 +185,6 @@ def test_an_installation_without_extras_has_client_and_command_line(bare):
     assert refused.stderr.startswith("hinged: no answer from http://127.0.0.1:9")
 
 
-@pytest.mark.server
 @pytest.mark.parametrize(
     ("arguments", "who", "extra"),
     [
@@ -209,7 +200,6 @@ def test_a_command_without_its_extra_names_the_extra_in_one_line(bare, arguments
     assert re.fullmatch(rf'{who} needs the package \w+, which is not installed: pip install "hinged\[{extra}\]"', line)
 
 
-@pytest.mark.server
 @pytest.mark.parametrize("library", ["sklearn", "river"])
 def test_estimators_without_their_library_name_the_extra_that_brings_it(bare, library):
     done = bare("python", "-c", f"import hinged.{library}")
@@ -218,7 +208,6 @@ def test_estimators_without_their_library_name_the_extra_that_brings_it(bare, li
     assert last.endswith(f'pip install "hinged[{library}]"')
 
 
-@pytest.mark.server
 def test_a_reader_of_files_without_its_library_names_the_extra(bare, tmp_path):
     file = tmp_path / "a.npz"
     file.write_bytes(b"")
@@ -226,7 +215,6 @@ def test_a_reader_of_files_without_its_library_names_the_extra(bare, tmp_path):
     assert done.stderr == ('a .npz file needs the package numpy, which is not installed: pip install "hinged[files]"\n')
 
 
-@pytest.mark.server
 def test_a_client_without_numpy_names_the_extra_for_batches_of_rows(bare):
     done = bare("python", "-c", "import hinged; hinged.Client().learn_rows('m', [[1.0]], ['a'])")
     last = done.stderr.splitlines()[-1]

@@ -13,8 +13,6 @@ from hinged.service.edge.keys import EVERY, create_key
 from tests.helpers.browser import ARGUMENTS, executable
 from tests.helpers.server import PATIENCE_S, ROOT, RunningServer
 
-pytestmark = pytest.mark.server
-
 DOCUMENT = ROOT / "docs" / "reference" / "javascript.md"
 CLIENT = ROOT / "docs" / "clients" / "hinged.js"
 DRIVE = """
@@ -81,10 +79,12 @@ def driven(page, server, program):
     return page.evaluate(f"async ([url, key]) => {{ {load} {program} return found; }}", [server[0].url, server[1]])
 
 
+@pytest.mark.long
 def test_the_client_learns_predicts_streams_and_reports_refusals_in_a_browser(page, server):
     assert driven(page, server, DRIVE) == FOUND
 
 
+@pytest.mark.long
 def test_the_client_asks_again_as_often_as_needed_until_a_model_is_compiled(page, server):
     asked = []
 

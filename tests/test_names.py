@@ -3,9 +3,12 @@
 import ast
 from collections import Counter
 
+import pytest
+
 from tests.helpers.server import ROOT
 
 
+@pytest.mark.long
 def test_one_module_defines_each_class_name():
     files = {path.resolve() for top in ("hinged", "service", "solvers") for path in (ROOT / top).rglob("*.py")}
     trees = [ast.parse(file.read_text()) for file in files]

@@ -14,8 +14,6 @@ from tests.helpers.http_client import BASE, example
 from tests.helpers.nginx import behind_nginx
 from tests.helpers.server import RunningServer, eventually
 
-pytestmark = pytest.mark.server
-
 
 @pytest.fixture(scope="module")
 def proxied(tmp_path_factory):
@@ -72,6 +70,7 @@ def test_events_come_through_the_proxy_while_the_stream_is_open(client):
     events.close()
 
 
+@pytest.mark.long
 def test_the_server_limits_long_bodies_and_the_proxy_does_not(http, client):
     client.create_model("long", **BASE)
     rows = [{"id": str(k) * 20, "x": [k % 7, k % 5], "y": "ab"[k % 2]} for k in range(10_000, 19_000)]

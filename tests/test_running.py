@@ -9,7 +9,6 @@ import pytest
 from tests.helpers import server, zygote
 
 
-@pytest.mark.server
 @pytest.mark.parametrize("test", ["first", "second"])
 def test_the_server_of_each_test_is_forked(tmp_path, test):
     with server.RunningServer(tmp_path / test) as running:
@@ -17,7 +16,6 @@ def test_the_server_of_each_test_is_forked(tmp_path, test):
         assert isinstance(running.process, zygote.Forked) == bool(server.forked)
 
 
-@pytest.mark.server
 def test_a_process_has_not_ended_before_its_last_thread():
     """The first thread of a killed process may end long before its other threads."""
     program = """if True:

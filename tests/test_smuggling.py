@@ -21,8 +21,6 @@ from tests.helpers.nodes import Nodes, make
 from tests.helpers.server import PATIENCE_S, RunningServer
 from tests.helpers.smuggled_requests import OFFERS, as_h11_reads, chunked, message, sized, streams
 
-pytestmark = pytest.mark.server
-
 PATHS = [f"/models/{name}/predict".encode() for name in (ONE[0], TWO[0])]
 DELETE = b"DELETE /models/%b HTTP/1.1\r\nhost: localhost\r\ncontent-length: 0\r\n\r\n" % ONE[0].encode()
 JSON = b"content-type: application/json"
@@ -162,6 +160,7 @@ def asked(request, tmp_path_factory):
         assert "unforeseen" not in log
 
 
+@pytest.mark.long
 def test_an_offer_to_speak_another_protocol_changes_nothing(asked):
     for path in PATHS:
         first = b"POST " + path + b" HTTP/1.1"
@@ -174,6 +173,7 @@ def test_an_offer_to_speak_another_protocol_changes_nothing(asked):
         assert status == 200
 
 
+@pytest.mark.long
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(stream=streams(PATHS, (JSON,)), cut=integers(0, 100))
 @example(stream=message(b"GET http://localhost HTTP/1.1"), cut=50)

@@ -5,9 +5,8 @@ import pytest
 
 from tests.faults.fuzz_estimators import ESTIMATORS, each_part_wrong, live
 
-pytestmark = pytest.mark.long
 
-
+@pytest.mark.long
 def test_a_file_with_any_wrong_part_is_refused_or_is_an_estimator_that_works():
     # Each run has another seed. A failure shows the seed.
     seed, works = random.randrange(10**6), []

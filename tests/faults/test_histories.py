@@ -11,9 +11,8 @@ import pytest
 
 from tests.helpers.server import ROOT
 
-pytestmark = [pytest.mark.server, pytest.mark.longest]
 
-
+@pytest.mark.long
 @pytest.mark.parametrize("store", ["sqlite", "redis"])
 def test_random_histories_can_be_read_again_and_nothing_is_lost_invented_or_misread(store):
     seed = str(random.randrange(10**6))  # new in each run; the program prints the seed of each failed history

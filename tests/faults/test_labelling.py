@@ -2,9 +2,8 @@ import pytest
 
 from tests.faults.kill_labelling import CONFIGURATIONS, FAULTS, run
 
-pytestmark = [pytest.mark.server, pytest.mark.longest]
 
-
+@pytest.mark.long
 def test_kill_9_while_annotators_label_causes_no_loss_collision_or_double_learning(tmp_path):
     figures, traffic = run(tmp_path, kills=3, annotators=4, seed=20_252)
     assert traffic.retries > 0

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from hinged.commands.brokers import broker_of
 from tests.helpers.redis_server import PASSWORD, RedisServer
-from tests.helpers.server import PATIENCE_S, about_to_start, free_port, missing
+from tests.helpers.server import PATIENCE_S, free_port, missing
 
 AT_ONCE = 500
 """Number of messages that `publish` sends at a time if their order does not matter."""
@@ -48,7 +48,6 @@ class RunningBroker:
         raise NotImplementedError
 
     def __enter__(self):
-        about_to_start()
         with (self.folder / "log").open("w") as log:
             self.process = subprocess.Popen(
                 self.command(), cwd=self.folder, stdout=log, stderr=log, start_new_session=True

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import redis
 
-from tests.helpers.server import PATIENCE_S, about_to_start, free_port, missing
+from tests.helpers.server import PATIENCE_S, free_port, missing
 
 PASSWORD = "sesame"  # noqa: S105  these servers exist only for one test
 DURABLE = {"appendonly": "yes", "appendfsync": "always", "maxmemory-policy": "noeviction"}
@@ -76,7 +76,6 @@ class RedisServer:
         self.process = None
 
     def start(self, wait=True):
-        about_to_start()
         arguments = [word for name, value in self.config.items() for word in (f"--{name}", str(value))]
         with self.log.open("a") as log:
             self.process = subprocess.Popen(

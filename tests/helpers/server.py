@@ -30,13 +30,6 @@ certificates."""
 forked = None
 """The function that forks a server's process (zygote.py). Tests set it. Benchmarks do not, so they start each server
 afresh."""
-unmarked = False
-"""Whether the running test lacks the marker `server` (tests/conftest.py)."""
-
-
-def about_to_start():
-    """Refuse to start a process for a test without the marker `server`, because `make quick` runs such a test."""
-    assert not unmarked, "a test that starts a server, a Redis or a terminal needs the marker: @pytest.mark.server"
 
 
 def missing(what):
@@ -157,7 +150,6 @@ class RunningServer:
         self.process = None
 
     def start(self, wait=True, *, from_nothing=False):
-        about_to_start()
         with self.log.open("a") as log:
             self.process = forked(self.program, self.env, self.log) if forked and not from_nothing else None
             self.process = self.process or subprocess.Popen(

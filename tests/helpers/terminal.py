@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 
-from tests.helpers.server import PATIENCE_S, ROOT, about_to_start
+from tests.helpers.server import PATIENCE_S, ROOT
 
 CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b[()][0-9A-Za-z]")
 
@@ -28,7 +28,6 @@ class Terminal:
     """
 
     def __init__(self, command, env=None):
-        about_to_start()
         ours, theirs = os.openpty()
         self._ours = ours
         self._bytes = b""

@@ -11,8 +11,6 @@ from sklearn.datasets import load_breast_cancer
 from tests.helpers.command import hinged
 from tests.helpers.fixtures import server_with
 
-pytestmark = pytest.mark.server
-
 WIDE = {"COLUMNS": "200"}
 
 
@@ -31,6 +29,7 @@ def figure(output, name):
     return [float(v.replace(",", "")) for v in re.findall(r"[\d.,]+(?:e[+-]?\d+)?", line)]
 
 
+@pytest.mark.long
 def test_the_demonstration_learns_as_well_as_a_batch_svm_and_ends_cleanly(tmp_path):
     done = hinged("demo", "--no-stay", cwd=tmp_path, env=WIDE)
     _, finished, batch = figure(done.stdout, "held-out accuracy")
@@ -59,6 +58,7 @@ def write_npz(path, X, y):
     np.savez(path, X_train=X[:400], y_train=y[:400] == "benign", X_test=X[400:], y_test=y[400:] == "benign")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("suffix", "write"), [("csv", write_csv), ("libsvm", write_libsvm), ("npz", write_npz)])
 def test_replay_streams_a_file_of_each_kind_into_a_model(server, tmp_path, suffix, write):
     path = Path(tmp_path / f"cancer.{suffix}")

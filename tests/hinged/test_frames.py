@@ -43,6 +43,7 @@ def listing(*entries):
     return {"kind": "kind", "facts": {}, "arrays": list(entries)}
 
 
+@pytest.mark.long
 @settings(max_examples=100, deadline=None)
 @given(facts=facts, arrays=arrays)
 def test_decoding_returns_what_was_encoded_to_the_bit(facts, arrays):

@@ -16,8 +16,6 @@ from hinged.solvers.estimators.files import KIND
 from hinged.solvers.estimators.loading import CLASSIFIERS
 from tests.helpers.fixtures import server_with, speaking
 
-pytestmark = pytest.mark.server
-
 ESTIMATORS = [*CLASSIFIERS.values()]
 
 

@@ -53,6 +53,7 @@ def test_without_settings_it_is_ahead_of_a_solver_without_settings():
     assert HingedClassifier().fit(X[:400], y[:400]).score(X[400:], y[400:]) > by_name.score(X[400:], y[400:]) + 0.03
 
 
+@pytest.mark.long
 def test_the_number_of_cores_changes_nothing():
     X, y = load_breast_cancer(return_X_y=True)
 
@@ -65,6 +66,7 @@ def test_the_number_of_cores_changes_nothing():
         HingedClassifier(n_jobs=0).fit(X, y)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("library", ["pandas", "polars"])
 def test_a_data_frame_is_the_dictionaries_of_its_rows(library):
     frames = pytest.importorskip(library)
@@ -127,6 +129,7 @@ def test_objects_of_an_array_may_be_texts():
     assert HingedClassifier().fit(X, ["a", "b"] * 20).predict(X[:2]).tolist() == ["a", "b"]
 
 
+@pytest.mark.long
 def test_a_stream_in_pieces_is_the_whole_stream_for_every_form():
     X, y = load_iris(return_X_y=True)
     order = np.random.default_rng(0).permutation(150)
@@ -174,6 +177,7 @@ def test_labels_and_columns_of_probabilities_are_in_ascending_order(labels):
     assert np.array_equal(model.predict_proba(X).argmax(axis=1), np.searchsorted(model.classes_, y))
 
 
+@pytest.mark.long
 def test_a_copy_and_a_file_continue_to_learn_to_the_bit(tmp_path):
     columns, y = stream()
     x = rows(columns)

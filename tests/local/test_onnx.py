@@ -87,6 +87,7 @@ def test_sparse_columns_are_scaled_alike():
 NUMBERS = st.one_of(st.floats(-5, 5), st.floats(-1e6, 1e6), st.sampled_from([0.0, 1.0, -1.0, 1e100, -1e100]))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("form", [DENSE, SPARSE])
 @settings(deadline=None)
 @given(rows=st.lists(st.lists(NUMBERS, min_size=2, max_size=2), min_size=1, max_size=12))

@@ -28,6 +28,7 @@ def payments(n=120):
         yield x, "fraud" if shop == "a" and amount > 20 else "fine"
 
 
+@pytest.mark.long
 def test_it_is_the_model_of_scikit_learn_to_the_bit():
     model, batch = HingedClassifier(), Batch(finish=False)
     for x, y in payments():
@@ -40,6 +41,7 @@ def test_it_is_the_model_of_scikit_learn_to_the_bit():
             assert list(model.predict_proba_one(x).values()) == batch.predict_proba([x])[0].tolist()
 
 
+@pytest.mark.long
 def test_without_settings_it_learns_streams_of_numbers_and_of_strings():
     told = evaluate.progressive_val_score(payments(300), HingedClassifier(), metrics.Accuracy()).get()
     assert told > 0.9
@@ -56,6 +58,7 @@ def test_texts_are_learned_from_their_words():
     assert model.predict_one("a prize") == "spam"
 
 
+@pytest.mark.long
 def test_a_copy_goes_on_learning_to_the_bit():
     model = HingedClassifier(half_life=200, class_weight={"fraud": 2.0})
     for x, y in payments(60):

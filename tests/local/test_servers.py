@@ -8,8 +8,6 @@ from hinged.sklearn import HingedClassifier, load
 from tests.helpers.fixtures import server_with, speaking
 from tests.local.test_classifier import rows, stream
 
-pytestmark = pytest.mark.server
-
 server = server_with()
 client = speaking(Client)
 
@@ -38,6 +36,7 @@ def test_it_decides_as_a_server_that_got_the_same_requests(client):
     assert model.configuration_ == client.model("twin")["configuration"]
 
 
+@pytest.mark.long
 def test_it_goes_to_a_server_learns_there_and_comes_back_to_the_bit(client):
     columns, y = stream()
     x = json_rows(columns)
@@ -53,6 +52,7 @@ def test_it_goes_to_a_server_learns_there_and_comes_back_to_the_bit(client):
         assert back.predict(x).tolist() == model.predict(x).tolist()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("solver", [None, "lasvm", "ogd"])
 def test_weights_are_the_weights_of_the_examples_of_a_server(client, solver):
     columns, y = stream()

@@ -6,8 +6,6 @@ import pytest
 
 from tests.helpers.examples import examples_of, heaps
 
-pytestmark = pytest.mark.server
-
 WATCHING = """(() => {
   // By canvas, the words drawn since it was last cleared: their text, and left, top, right and bottom in pixels.
   const drawn = new Map();
@@ -91,6 +89,7 @@ DRAWING = """async (asked) => {
 }"""
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("zone", ["UTC", "Europe/London", "Asia/Kathmandu"])
 def test_a_chart_of_any_times_and_numbers_is_legible(server, tab, zone):
     rng = random.Random(zone)
@@ -110,6 +109,7 @@ def test_a_chart_of_any_times_and_numbers_is_legible(server, tab, zone):
         check(chart)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("width", "scale"), [(1280, 1), (390, 2), (900, 1.5)])
 @pytest.mark.parametrize("over_time", [False, True])
 def test_no_word_on_a_chart_is_cut_or_overlaps_another_word(server, tab, noisy, width, scale, over_time):
@@ -127,6 +127,7 @@ def number(text):
     return float(text.replace(",", "").replace(" %", "").replace("K", "e3"))
 
 
+@pytest.mark.long
 def test_each_line_stays_between_the_ends_of_its_axis(client, server, tab, noisy):
     client.create_model("easy", kernel={"type": "rbf", "gamma": 1.0}, C=1, features={"type": "dense", "dim": 2})
     for k in range(20):

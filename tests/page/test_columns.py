@@ -4,8 +4,6 @@ import pytest
 
 from tests.helpers.browser import barriers
 
-pytestmark = pytest.mark.server
-
 
 @pytest.fixture(scope="module")
 def shops(client):
@@ -18,6 +16,7 @@ def shops(client):
     return "shops"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("width", "scheme"), [(400, "dark"), (1280, "light")])
 def test_columns_are_listed_with_kinds_values_and_effects(client, server, tab, shops, width, scheme):
     one = tab(server.url, color_scheme=scheme, viewport={"width": width, "height": 800})

@@ -8,9 +8,8 @@ import pytest
 from tests.helpers.server import free_port
 from tests.helpers.terminal import Terminal
 
-pytestmark = pytest.mark.server
 
-
+@pytest.mark.long
 def test_the_stream_of_digits_starts_when_the_page_opens_and_leaves_digits_to_label(tmp_path, tab):
     port = free_port()
     url = f"http://127.0.0.1:{port}"

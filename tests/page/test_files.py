@@ -28,7 +28,6 @@ def test_the_page_is_small():
     assert sum(len(file.zipped or file.body) for file in page.values()) < WEIGHT_MAX
 
 
-@pytest.mark.server
 @pytest.mark.parametrize("path", ["/ui", "/docs", "/ui/app.js", "/ui/style.css", "/ui/vendor/uplot.js", "/ui/icon.svg"])
 def test_each_file_is_sent_compressed_with_the_policy_and_only_if_it_has_changed(server, path):
     answer = httpx.get(server.url + path)
@@ -44,7 +43,6 @@ def test_each_file_is_sent_compressed_with_the_policy_and_only_if_it_has_changed
     assert again.headers["content-security-policy"] == POLICY
 
 
-@pytest.mark.server
 def test_the_server_sends_only_files_of_the_page(server):
     for path in ("/ui/nothing.js", "/ui/../access.py", "/ui/vendor/SHA256SUMS", "/ui/%2e%2e/files.py", "/ui/vendor"):
         assert httpx.get(server.url + path).status_code == 404

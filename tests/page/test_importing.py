@@ -11,8 +11,6 @@ from hinged import Client
 from tests.helpers.examples import examples_of, heaps
 from tests.helpers.server import RunningServer, eventually
 
-pytestmark = pytest.mark.server
-
 KERNEL = {"type": "rbf", "gamma": 1.0}
 FEATURES = {"type": "dense", "dim": 2}
 NUMBERS = itertools.count()
@@ -32,6 +30,7 @@ def doubtful(client):
     return name
 
 
+@pytest.mark.long
 def test_a_suspect_that_was_kept_corrected_or_forgotten_is_not_shown_again(client, server, tab):
     model = doubtful(client)
     page = tab(server.url).open(f"models/{model}/suspects", ".suspect")
@@ -77,6 +76,7 @@ def table(tmp_path):
     return path
 
 
+@pytest.mark.long
 def test_a_table_becomes_a_model_in_the_background_and_a_second_import_adds_nothing(client, server, tab, table):
     one = tab(server.url)
     page = one.open("data", ".drop")
@@ -121,6 +121,7 @@ def test_without_a_label_all_rows_go_to_the_pool_and_columns_are_left_out(client
     assert client.example("plain", candidates["candidates"][0]["id"])["x"] == {"a": 0.0, "b": "t0"}
 
 
+@pytest.mark.long
 def test_a_libsvm_file_becomes_a_sparse_model_and_predictions_come_back_as_a_csv(client, server, tab, tmp_path):
     path = tmp_path / "sparse.libsvm"
     path.write_text("".join(f"{'+1' if k % 2 else '-1'} {1 + k % 2}:1 {3 + k % 5}:0.5 # {k}\n" for k in range(60)))
@@ -150,6 +151,7 @@ def test_a_libsvm_file_becomes_a_sparse_model_and_predictions_come_back_as_a_csv
 WHAT_FLEW = [("the kite and the crow flew high up", "bird"), ("a jet with two engines took off", "plane")]
 
 
+@pytest.mark.long
 def test_a_column_of_sentences_becomes_a_model_of_texts(client, server, tab, tmp_path):
     path = tmp_path / "flights.csv"
     rows = [(f"t{k}", f"{WHAT_FLEW[k % 2][0]} on day {k}", WHAT_FLEW[k % 2][1]) for k in range(60)]
@@ -197,6 +199,7 @@ def test_texts_beside_other_columns_are_named_features(client, server, tab, tmp_
     assert (features["type"], features["columns"]) == ("named", {"note": {"type": "text"}})
 
 
+@pytest.mark.long
 def test_a_stopped_upload_resumes_where_it_stopped(client, server, tab, tmp_path):
     path = tmp_path / "long.csv"
     path.write_text("a,b,label\n" + "".join(f"{k},{k % 7},{'x' if k % 2 else 'y'}\n" for k in range(1000)))
@@ -222,6 +225,7 @@ def test_a_stopped_upload_resumes_where_it_stopped(client, server, tab, tmp_path
     assert client.model("long")["examples"] == 1000
 
 
+@pytest.mark.long
 def test_hostile_strings_are_shown_as_text(client, server, tab):
     model = f"m{next(NUMBERS)}"
     features, show = {"type": "named", "warmup": 0}, {"origins": ["https://ok.example"]}
@@ -255,6 +259,7 @@ def test_hostile_strings_are_shown_as_text(client, server, tab):
     assert page.title() == f"{model}: hinged"
 
 
+@pytest.mark.long
 def test_long_strings_and_hundreds_of_numbers_do_not_overflow(client, server, tab, tmp_path):
     model = f"m{next(NUMBERS)}"
     client.create_model(model, kernel={"type": "rbf", "gamma": 1.0}, features={"type": "dense", "dim": 400})
@@ -291,6 +296,7 @@ def brought(tab, server, path):
     return page
 
 
+@pytest.mark.long
 def test_a_model_made_from_a_file_has_the_servers_default_configuration(client, server, tab, table, tmp_path):
     client.create_model("silent", kernel={"type": "rbf"}, features={"type": "named"})
     page = brought(tab, server, table)
@@ -310,6 +316,7 @@ def test_a_model_made_from_a_file_has_the_servers_default_configuration(client, 
         assert client.model(f"by-{name}")["configuration"]["solver"] == "auto"
 
 
+@pytest.mark.long
 def test_the_preview_shows_the_type_of_each_column_and_the_upload_shows_the_servers_warnings(
     client, server, tab, tmp_path
 ):
@@ -374,6 +381,7 @@ def test_a_binary_file_is_refused_with_the_command_that_reads_it(server, tab, tm
     assert page.get_by_role("button", name="Send the rows").count() == 0
 
 
+@pytest.mark.long
 def test_predictions_name_columns_outside_of_what_was_learned(server, tab, tmp_path):
     path = tmp_path / "known.csv"
     path.write_text("a,b,label\n" + "".join(f"{k % 10},{'uv'[k % 2]},{'xy'[k % 2]}\n" for k in range(60)))

@@ -10,8 +10,6 @@ from tests.helpers.browser import barriers
 from tests.helpers.examples import examples_of, heaps
 from tests.helpers.server import RunningServer, eventually
 
-pytestmark = [pytest.mark.server, pytest.mark.longest]
-
 KERNEL = {"type": "rbf", "gamma": 1.0}
 FEATURES = {"type": "dense", "dim": 2}
 NUMBERS = itertools.count()
@@ -49,6 +47,7 @@ def sent(one):
     )
 
 
+@pytest.mark.long
 def test_an_admin_writes_a_guide_that_annotators_read_beside_each_question(client, ann):
     model, one, page = ann
     page.get_by_role("button", name="Write a guide").click()
@@ -68,6 +67,7 @@ def test_an_admin_writes_a_guide_that_annotators_read_beside_each_question(clien
     assert "guide" not in client.model(model)["configuration"].get("labels", {})
 
 
+@pytest.mark.long
 def test_two_annotators_label_thirty_each_with_keys_and_no_question_is_shown_twice(client, server, tab):
     model = pool(client)
     tabs = {name: tab(server.url) for name in ("ann", "bob")}
@@ -88,6 +88,7 @@ def test_two_annotators_label_thirty_each_with_keys_and_no_question_is_shown_twi
     assert {name: t["labelled"] for name, t in client.answers(model)["annotators"].items()} == {"ann": 30, "bob": 30}
 
 
+@pytest.mark.long
 def test_tabs_and_browsers_of_one_annotator_never_get_the_same_question(client, server, tab):
     model = pool(client)
     first = tab(server.url)
@@ -103,6 +104,7 @@ def test_tabs_and_browsers_of_one_annotator_never_get_the_same_question(client, 
     assert client.answers(model)["annotators"]["ann"]["labelled"] == 30
 
 
+@pytest.mark.long
 def test_a_reloaded_page_keeps_its_questions_and_a_copied_tab_gets_different_questions(client, ann):
     model, one, page = ann
     one.answer("1")
@@ -122,6 +124,7 @@ def test_a_reloaded_page_keeps_its_questions_and_a_copied_tab_gets_different_que
     opened.value.close()
 
 
+@pytest.mark.long
 def test_two_questions_are_fetched_ahead_and_given_back_when_the_page_is_left(client, ann):
     model, one, _ = ann
     eventually(lambda: client.queries(model)["pool"]["leased"] == 3)
@@ -133,6 +136,7 @@ def test_two_questions_are_fetched_ahead_and_given_back_when_the_page_is_left(cl
     eventually(lambda: client.queries(model)["pool"]["leased"] == 0)
 
 
+@pytest.mark.long
 def test_the_page_shows_the_effect_of_the_answers(client, server, tab):
     model = pool(client, labels={"explore": 1})
     one = tab(server.url)
@@ -188,6 +192,7 @@ def test_the_result_of_an_earlier_answer_does_not_hide_the_message_of_a_later_ac
     assert answers(client, model) == {answered: "ham", passed: "spam"}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("key", ["s", "x"])
 def test_an_undone_skip_brings_its_question_back(client, ann, key):
     model, one, page = ann
@@ -220,6 +225,7 @@ def test_a_skip_stays_if_another_annotator_has_the_question_by_now(client, serve
     page.get_by_text("No question for you").wait_for()
 
 
+@pytest.mark.long
 def test_undo_goes_back_one_answer_at_a_time_and_each_answer_can_be_changed(client, ann):
     model, one, page = ann
     first, second = one.answer("1"), one.answer("1")
@@ -246,6 +252,7 @@ def test_undo_goes_back_one_answer_at_a_time_and_each_answer_can_be_changed(clie
     eventually(lambda: first not in answers(client, model))
 
 
+@pytest.mark.long
 def test_a_slowly_fetched_answer_does_not_replace_an_answer_chosen_after_it(client, ann):
     model, one, page = ann
     first, second = one.answer("1"), one.answer("1")
@@ -264,6 +271,7 @@ def test_a_slowly_fetched_answer_does_not_replace_an_answer_chosen_after_it(clie
     assert answers(client, model) == {first: "ham", second: "spam"}
 
 
+@pytest.mark.long
 def test_labelling_goes_on_while_a_changed_answer_retrains_the_model(client, server, tab):
     model = pool(client, solver="lasvm")
     client.learn(model, examples_of(heaps(2000, ["ham", "spam"], seed=1), "more"))
@@ -282,6 +290,7 @@ def test_labelling_goes_on_while_a_changed_answer_retrains_the_model(client, ser
     assert client.example(model, changed)["label"] == "spam"
 
 
+@pytest.mark.long
 def test_a_vote_can_be_changed_before_the_model_learns_the_labels(client, server, tab):
     model = pool(client, 1, labels={"overlap": 2, "tie_breakers": 0, "explore": 0})
     one = tab(server.url)
@@ -302,6 +311,7 @@ def test_a_vote_can_be_changed_before_the_model_learns_the_labels(client, server
     page.get_by_role("group", name="Agreement by pair").get_by_role("row", name="ann, bob 1 0 % 0.00").wait_for()
 
 
+@pytest.mark.long
 def test_a_question_is_shown_only_together_with_its_answers(client, server, tab):
     model = pool(client)
     one = tab(server.url)
@@ -322,6 +332,7 @@ def test_a_question_is_shown_only_together_with_its_answers(client, server, tab)
     assert answers(client, model) == {asked: "ham"}
 
 
+@pytest.mark.long
 def test_keys_do_nothing_in_a_field_and_can_be_changed_but_never_clash(client, ann):
     model, one, page = ann
     asked = one.question()
@@ -393,6 +404,7 @@ def test_a_lost_connection_neither_loses_nor_doubles_an_answer(client, ann):
     assert one.question() not in {*shown, last}
 
 
+@pytest.mark.long
 def test_waiting_answers_survive_a_reload(client, ann):
     model, one, page = ann
     page.route("**/learn", lambda route: route.abort())
@@ -424,6 +436,7 @@ def test_an_answer_is_learned_once_though_its_acknowledgement_is_lost(client, an
     assert client.model(model)["examples"] == 21
 
 
+@pytest.mark.long
 def test_no_answer_is_lost_when_the_server_is_killed(tmp_path, tab):
     with RunningServer(tmp_path / "data") as server, Client(server.url, tries_max=20) as client:
         model = pool(client, name="killed")
@@ -442,6 +455,7 @@ def test_no_answer_is_lost_when_the_server_is_killed(tmp_path, tab):
         assert client.model(model)["examples"] == 44
 
 
+@pytest.mark.long
 def test_a_candidates_show_is_displayed_instead_of_its_x(client, server, tab):
     model = f"m{next(NUMBERS)}"
     client.create_model(model, kernel=KERNEL, C=1, features=FEATURES, show={"origins": ["https://ok.example"]})
@@ -471,6 +485,7 @@ def test_a_text_is_shown_as_text(client, server, tab):
     assert tab(server.url).label(model, "ann").locator(".x.text").inner_text() == "Is <i>this</i> spam?"
 
 
+@pytest.mark.long
 def test_answers_are_counted_before_the_servers_figures_arrive(client, ann):
     model, one, page = ann
     counted = page.get_by_role("region", name="Effect of your answers")
@@ -497,6 +512,7 @@ def lease_of(client, model, annotator):
     return {name: query[name] for name in ("id", "lease")}
 
 
+@pytest.mark.long
 def test_with_several_labels_per_question_labels_and_questions_are_counted_apart(client, server, tab):
     model = pool(client, 4, labels={"overlap": 2, "tie_breakers": 1, "explore": 0})
     for _ in range(4):

@@ -8,8 +8,6 @@ from tests.helpers.divided_server import ONE, TWO
 from tests.helpers.examples import examples_of, heaps
 from tests.helpers.server import RunningServer
 
-pytestmark = pytest.mark.server
-
 NAMES = [ONE[0], TWO[0]]
 
 
@@ -24,6 +22,7 @@ def guarded(tmp_path_factory):
         yield server, client, key
 
 
+@pytest.mark.long
 def test_the_page_shows_and_follows_all_models_whichever_process_owns_them(guarded, tab):
     server, client, key = guarded
     for name in NAMES:

@@ -7,8 +7,6 @@ import pytest
 
 from tests.helpers.browser import barriers
 
-pytestmark = pytest.mark.server
-
 
 @pytest.fixture(scope="module")
 def promised(client):
@@ -28,6 +26,7 @@ def share(value):
     return f"{100 * value:.1f} %"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("width", "scheme"), [(400, "dark"), (1280, "light")])
 def test_the_view_of_a_model_shows_coverage_beside_the_promise(client, server, tab, promised, width, scheme):
     one = tab(server.url, color_scheme=scheme, viewport={"width": width, "height": 800})
@@ -65,6 +64,7 @@ def test_a_model_without_a_promise_has_no_card_of_it(client, server, tab):
     assert page.get_by_role("heading", name="Promise").count() == 0
 
 
+@pytest.mark.long
 def test_the_reason_for_a_question_has_the_set_of_labels(client, server, tab, promised):
     xs = [{"a": k / 50} for k in range(-50, 51)]
     sets = [result["set"] for result in client.predict(promised, [{"x": x} for x in xs])["results"]]

@@ -8,8 +8,6 @@ from hinged.readers import open_source
 from hinged.readers.bad_rows import SkippedRows
 from hinged.readers.table import MISSING, TableColumns
 
-pytestmark = pytest.mark.server
-
 READING = """async (texts) => {
   const { guess, labelOf, open, recordOf } = await import("./ui/read.js");
   const found = [];
@@ -65,6 +63,7 @@ def read(path):
     return {"bad": bad.count, "x": [row.x for row in rows], "y": [row.y for row in rows]}
 
 
+@pytest.mark.long
 def test_any_table_is_read_like_by_the_commands(server, tab, tmp_path):
     rng, texts, expected = random.Random(3), [], []
     while len(texts) < 500:

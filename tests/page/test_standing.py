@@ -9,8 +9,6 @@ import pytest
 from tests.helpers.examples import examples_of, heaps
 from tests.helpers.server import eventually
 
-pytestmark = pytest.mark.server
-
 KERNEL = {"type": "rbf", "gamma": 1.0}
 FEATURES = {"type": "dense", "dim": 2}
 WEEK_MS = 7 * 86_400_000
@@ -27,6 +25,7 @@ def share(value):
     return f"{100 * value:.1f} %"
 
 
+@pytest.mark.long
 def test_one_sentence_says_how_good_a_model_is_and_links_name_the_next_steps(client, server, tab):
     model = taught(client, "stated", 80)
     client.learn(model, [{"id": "odd", "x": [4.0, 0.0], "y": "spam"}, {"id": "odd2", "x": [0.0, 4.0], "y": "ham"}])
@@ -96,6 +95,7 @@ def test_the_start_lists_what_needs_somebody_and_the_ways_to_begin(client, serve
     page.wait_for_selector(".drop")
 
 
+@pytest.mark.long
 def test_the_programs_run_as_they_are_shown(client, server, tab):
     client.create_model("coded", kernel={"type": "rbf"}, features={"type": "named"})
     x = {"age": 3, "member": True, "note": 'it\'s "new"'}
@@ -120,6 +120,7 @@ def test_the_programs_run_as_they_are_shown(client, server, tab):
     assert client.model("coded")["examples"] == 5
 
 
+@pytest.mark.long
 def test_a_worse_challenger_is_promoted_after_a_warning_and_taken_back(client, server, tab):
     model = taught(client, "promoted", 300)
     client.wait(client.challenge(model, "worse", C=1e-6))

@@ -14,8 +14,6 @@ from tests.helpers.examples import examples_of, heaps
 from tests.helpers.fixtures import server_with
 from tests.helpers.server import PATIENCE_S, RunningServer, eventually
 
-pytestmark = [pytest.mark.server, pytest.mark.longest]
-
 KERNEL = {"type": "rbf", "gamma": 1.0}
 FEATURES = {"type": "dense", "dim": 2}
 PAINT_MS = 300  # maximum milliseconds until the first contentful paint
@@ -49,6 +47,7 @@ def best(measured, enough):
     return min(found)
 
 
+@pytest.mark.long
 def test_the_first_paint_is_fast(client, server, tab):
     taught(client, "paint")
     one = tab(server.url)
@@ -62,6 +61,7 @@ def test_the_first_paint_is_fast(client, server, tab):
     assert best(painted, PAINT_MS) < PAINT_MS
 
 
+@pytest.mark.long
 def test_the_overview_follows_every_model_without_reloading(client, server, tab):
     taught(client, "first", 60)
     page = tab(server.url).open("", "text=first")
@@ -75,6 +75,7 @@ def test_the_overview_follows_every_model_without_reloading(client, server, tab)
     page.get_by_role("link", name="second", exact=True).wait_for(state="detached")
 
 
+@pytest.mark.long
 def test_a_models_curves_grow_while_it_learns_and_are_there_after_a_restart(tmp_path, tab):
     with RunningServer(tmp_path / "data", limits={"heartbeat_s": 1}) as server, Client(server.url) as client:
         taught(client, "m", 60)
@@ -111,6 +112,7 @@ def test_behind_each_chart_stands_the_same_as_a_table(client, server, tab):
     assert newest[1] == f"{100 * curve['accuracy'][-1]:.1f} %"
 
 
+@pytest.mark.long
 def test_a_race_shows_its_arms_and_its_leader(client, server, tab):
     client.create_model("raced", kernel={"type": "rbf"}, features=FEATURES)
     client.learn("raced", examples_of(heaps(60, ["ham", "spam"])))
@@ -126,6 +128,7 @@ def test_a_race_shows_its_arms_and_its_leader(client, server, tab):
     assert "none" in leads.inner_text()
 
 
+@pytest.mark.long
 def test_a_challenger_is_drawn_beside_the_champion_and_can_be_promoted(client, server, tab):
     taught(client, "rivals")
     client.wait(client.challenge("rivals", "softer", C=0.1))
@@ -139,6 +142,7 @@ def test_a_challenger_is_drawn_beside_the_champion_and_can_be_promoted(client, s
     page.get_by_role("row", name=re.compile("promoted")).wait_for()
 
 
+@pytest.mark.long
 def test_a_configuration_can_be_changed_and_an_invalid_value_shows_an_error(client, server, tab):
     taught(client, "changed")
     one = tab(server.url)
@@ -155,6 +159,7 @@ def test_a_configuration_can_be_changed_and_an_invalid_value_shows_an_error(clie
     page.get_by_role("row", name=re.compile("swapped")).wait_for()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("width", "scheme"), BOTH)
 def test_axe_finds_nothing_on_any_view(client, server, tab, tmp_path, scheme, width):
     name = f"axe-{scheme}-{width}"
@@ -227,6 +232,7 @@ def test_axe_finds_nothing_on_any_view(client, server, tab, tmp_path, scheme, wi
     look()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("width", "scheme"), BOTH)
 def test_axe_finds_nothing_on_the_sign_in_form(tmp_path, tab, scheme, width):
     keys = tmp_path / "keys.json"
@@ -244,6 +250,7 @@ def test_axe_finds_nothing_on_the_sign_in_form(tmp_path, tab, scheme, width):
         assert barriers(page) == []
 
 
+@pytest.mark.long
 def test_the_keyboard_alone_leads_from_the_overview_to_an_answer_and_its_forgetting(client, server, tab):
     taught(client, "keyed")
     client.offer("keyed", [{"id": f"c{k}", "x": [k / 10, 1]} for k in range(5)])
@@ -277,6 +284,7 @@ def test_the_keyboard_alone_leads_from_the_overview_to_an_answer_and_its_forgett
     eventually(lambda: client.answers("keyed")["answers"] == [])
 
 
+@pytest.mark.long
 def test_at_200_percent_nothing_overflows(client, server, tab):
     name = taught(client, "zoomed")
     one = tab(server.url, viewport={"width": 640, "height": 400}, device_scale_factor=2)
@@ -339,6 +347,7 @@ def pass_by(client, one, name):
     return watched.judge()
 
 
+@pytest.mark.long
 def test_a_page_stays_small_and_fast_while_thirty_thousand_examples_stream_in(client, server, tab):
     names = (f"passing{k}" for k in itertools.count())
     assert best(lambda: pass_by(client, tab(server.url), next(names)), FRAME_MS) < FRAME_MS
@@ -370,11 +379,13 @@ def come_at_once(client, one, name):
     return watched.judge()
 
 
+@pytest.mark.long
 def test_a_page_stays_small_and_fast_when_a_hundred_thousand_events_come_at_once(client, server, tab):
     names = (f"busy{k}" for k in itertools.count())
     assert best(lambda: come_at_once(client, tab(server.url), next(names)), FRAME_MS) < FRAME_MS
 
 
+@pytest.mark.long
 def test_a_key_signs_in_and_the_page_shows_what_its_role_may_see(tmp_path, tab):
     keys = tmp_path / "keys.json"
     texts = {role: create_key(keys, role, role) for role in ("reader", "annotator", "writer", "admin")}
@@ -418,6 +429,7 @@ def test_a_key_signs_in_and_the_page_shows_what_its_role_may_see(tmp_path, tab):
         page.wait_for_selector("input[name=key]")
 
 
+@pytest.mark.long
 def test_an_annotators_key_may_forget_only_answers_under_its_own_name(tmp_path, tab):
     keys = tmp_path / "keys.json"
     me, ann = create_key(keys, "me", "admin"), create_key(keys, "ann", "annotator")
@@ -443,6 +455,7 @@ def test_an_annotators_key_may_forget_only_answers_under_its_own_name(tmp_path, 
         page.get_by_text("Only a writer can forget answers under another name").wait_for()
 
 
+@pytest.mark.long
 def test_the_docs_page_loads_nothing_from_another_host(server, tab):
     one = tab(server.url)
     page = one.page

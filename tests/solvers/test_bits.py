@@ -18,8 +18,6 @@ from numpy._core._multiarray_umath import __cpu_dispatch__, __cpu_features__
 
 from tests.solvers.digests import digests
 
-pytestmark = [pytest.mark.compiles, pytest.mark.longest]
-
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 
@@ -70,6 +68,7 @@ def check(found):
     )
 
 
+@pytest.mark.long
 @pytest.mark.timeout(3600)  # for compiling on a busy computer
 @pytest.mark.parametrize("processor", HERE_TOO)
 def test_every_solver_has_the_same_bits_on_another_processor(elsewhere, processor):
@@ -128,6 +127,7 @@ def calls_that_differ(path):
                 pass
 
 
+@pytest.mark.long
 def test_functions_that_differ_by_processor_are_never_called():
     sources = [path for room in ("solvers", "service") for path in sorted((ROOT / room).rglob("*.py"))]
     assert len(sources) > 60

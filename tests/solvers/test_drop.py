@@ -280,6 +280,7 @@ def changing(seed, classes, name, copies, **parameters):
     return stream, random
 
 
+@pytest.mark.long
 @settings(max_examples=60, deadline=None)
 @given(
     seed=st.integers(0, 10_000),

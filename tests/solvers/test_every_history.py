@@ -72,10 +72,10 @@ HAPPENINGS = ("learn", "learn", "learn many", "learn again", "drop", "drop many"
 EXACT_TOO = ("relabel", "C", "kernel")
 
 
+@pytest.mark.long
 @names
 @settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(data=st.data())
-@pytest.mark.long
 def test_its_state_at_any_moment_determines_its_future(name, data):
     history = History(name, data.draw(st.integers(0, 999)), PARAMETERS)
     happenings = st.sampled_from((*HAPPENINGS, *EXACT_TOO) if name == "exact" else HAPPENINGS)
@@ -93,10 +93,10 @@ def test_its_state_at_any_moment_determines_its_future(name, data):
         assert np.array_equal(twin.stream.decision(twin.X), history.stream.decision(history.X))
 
 
+@pytest.mark.long
 @names
 @settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(data=st.data())
-@pytest.mark.long
 def test_cutting_a_computation_changes_no_bit(name, data):
     seed = data.draw(st.integers(0, 999))
     whole, cut = (History(name, seed, PARAMETERS) for _ in range(2))

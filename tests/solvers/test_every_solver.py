@@ -16,15 +16,12 @@ from hinged.solvers.core.solver import UNBOUNDED, PointsFull
 from hinged.solvers.dual.dual import DualExpansion
 from tests.helpers.solvers.streams import Stream, machines, same, stream_of, three_classes, two_moons
 
-pytestmark = pytest.mark.longest
-
 RBF = make_kernel("rbf", 1.0)
 names = pytest.mark.parametrize("name", SOLVERS)
 
 
 @names
 @pytest.mark.parametrize("kernel", [RBF, make_kernel("rbf", 30.0), make_kernel("laplacian", 0.5)])
-@pytest.mark.long
 def test_any_learned_state_passes_examine(name, kernel):
     X, classes = three_classes(300)
     X += np.random.default_rng(2).standard_normal(X.shape)
@@ -112,6 +109,7 @@ def test_invalid_input_is_refused_before_anything_changes(name):
             make_solver(name, RBF, 2, **parameters)
 
 
+@pytest.mark.long
 @names
 def test_points_max_is_never_exceeded(name):
     X, y = two_moons(300, noise=0.5, seed=2)
@@ -128,6 +126,7 @@ def test_points_max_is_never_exceeded(name):
     assert full == (stream.solver.room != UNBOUNDED and stream.solver.room == 0)
 
 
+@pytest.mark.long
 @names
 def test_where_it_may_remove_it_goes_on_at_points_max(name):
     X, y = two_moons(400, seed=2)
@@ -140,6 +139,7 @@ def test_where_it_may_remove_it_goes_on_at_points_max(name):
     assert certificate["gap"] is None or certificate["gap"] >= 0
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", [name for name, entry in SOLVERS.items() if issubclass(entry.make, DualExpansion)])
 def test_where_it_may_remove_wrong_labels_do_not_drive_out_what_it_has_learned(name):
     X, y = two_moons(2000, seed=2)
@@ -162,6 +162,7 @@ def test_one_class_alone_is_predicted(name, first):
     assert (score > 0).mean() > 0.95
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("name", "parameters"),
     [
@@ -176,7 +177,6 @@ def test_one_class_alone_is_predicted(name, first):
         ("lasvm-i", {"ramp_s": 0.5}),
     ],
 )
-@pytest.mark.long
 def test_late_positives_are_learned(name, parameters):
     """Learn 800 negatives, then 1 % positives.
 

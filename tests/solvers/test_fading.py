@@ -90,8 +90,8 @@ def test_a_class_that_comes_late_finds_faded_boxes(name):
     assert (stream.decision(X).argmax(axis=1) == classes)[60:].mean() > 0.6
 
 
-@pytest.mark.parametrize("name", ["lasvm", "lasvm-g", "lasvm-nc", "lasvm-i", "tracking-2", "bsca"])
 @pytest.mark.long
+@pytest.mark.parametrize("name", ["lasvm", "lasvm-g", "lasvm-nc", "lasvm-i", "tracking-2", "bsca"])
 def test_a_machine_that_fades_follows_a_flip(name):
     def after_flip(half_life):
         found = []

@@ -61,6 +61,7 @@ def change(streams, random, places, n):
                 stream.solver.compact()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", SOLVERS)
 @settings(max_examples=6, deadline=None)
 @given(
@@ -74,7 +75,6 @@ def change(streams, random, places, n):
 @example(
     seed=50, kernel="linear", classes=2, data="far", C=1.0, rare=False
 )  # a path that rounding leads astray, with holes
-@pytest.mark.long
 def test_wherever_a_state_is_taken_it_goes_on_to_the_bit(name, seed, kernel, classes, data, C, rare):
     if name in RADIAL:
         kernel = "rbf"

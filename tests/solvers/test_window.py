@@ -28,11 +28,11 @@ def stretches(name, windowed, seed, *, n=1600, window=300, batch=50, **parameter
     return right[half - window : half].mean(), right[half : half + 2 * window].mean(), right[half + window :].mean()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("name", "parameters"),
     [("lasvm", {"C": 10.0}), ("bsca", {"C": 1.0, "budget": 100}), ("exact", {"C": 1.0}), ("tracking-1", {"C": 1.0})],
 )
-@pytest.mark.long
 def test_a_window_recovers_from_a_flip_where_the_plain_stream_lags(name, parameters):
     before, plain, _ = accuracies(name, windowed=False, **parameters)
     windowed_before, windowed, at_last = accuracies(name, windowed=True, **parameters)

@@ -14,8 +14,6 @@ from hinged.service.store.base import Event
 from tests.helpers.states import digest_of
 from tests.upgrades.old_stores import HERE, MODELS, answers, digests, examples, server_on
 
-pytestmark = pytest.mark.server
-
 VERSIONS = sorted(path.name for path in HERE.iterdir() if path.is_dir() and path.name[0].isdigit())
 LATER = {
     "0.1.0": {"lasvm": ["idle_max", "delta_min", "half_life"], "exact": ["half_life"], "bsca": ["half_life", "nearest"]}
@@ -38,6 +36,7 @@ def left(request, tmp_path):
         yield server, opened, told | {"later": LATER.get(version)}
 
 
+@pytest.mark.long
 def test_an_old_store_gives_the_same_states_and_answers_to_the_bit(left):
     server, opened, told = left
     with closing(opened()) as store:
@@ -67,6 +66,7 @@ def test_models_of_an_old_store_learn_forget_roll_back_and_survive_a_crash(left)
             client.rollback("precise", 1)
 
 
+@pytest.mark.long
 def test_an_event_of_a_later_version_is_reported_and_the_state_before_it_serves(left):
     server, opened, told = left
     with closing(opened()) as store:

@@ -323,6 +323,7 @@ def test_a_client_waits_for_a_model_that_compiles_or_loads_beyond_its_tries(serv
     assert len(server.requests) == 6
 
 
+@pytest.mark.long
 def test_a_client_with_one_try_does_not_wait_for_a_model_and_no_client_waits_for_ever(server, kind, monkeypatch):
     server.answer = lambda *_: (503, error("unavailable", state="compiling"))
     with kind(server.url, tries_max=1) as client, pytest.raises(HingedError) as caught:
@@ -433,6 +434,7 @@ def test_one_client_serves_many_threads(server):
     assert len(server.requests) == 8
 
 
+@pytest.mark.long
 def test_an_async_client_sends_many_requests_at_once_and_waits_without_blocking(server):
     asked, together = itertools.count(), threading.Barrier(8)
     server.heard = lambda _: next(asked) < 8 and together.wait(60)  # the server answers when it has all eight

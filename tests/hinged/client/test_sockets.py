@@ -16,8 +16,6 @@ from tests.helpers.http_client import BASE, Asking, example
 from tests.helpers.server import ROOT, RunningServer
 from tests.helpers.stream_client import followed
 
-pytestmark = pytest.mark.server
-
 
 @pytest.fixture(scope="module")
 def running(tmp_path_factory):

@@ -12,8 +12,6 @@ from hinged import Client
 from hinged.operations.values import encoded, several
 from tests.helpers.server import RunningServer
 
-pytestmark = pytest.mark.server
-
 # pandas need not be installed, because the client recognises its missing values by the names of their types.
 NaT = type("NaTType", (), {"isoformat": lambda self: "NaT"})()
 NA = type("NAType", (), {})()

@@ -118,7 +118,7 @@ def test_each_tool_has_a_description_and_schemas_and_says_whether_it_only_reads(
         assert tool.annotations.read_only_hint == (tool.name in READING)
 
 
-@pytest.mark.server
+@pytest.mark.long
 def test_an_agent_finds_the_tools_and_the_models(annotator, admin):
     assert annotator.tools().keys() == READING | CHANGING
     found = annotator("models")["result"]
@@ -127,7 +127,6 @@ def test_an_agent_finds_the_tools_and_the_models(annotator, admin):
     assert {model["model"] for model in found} == {"m", "texts"}
 
 
-@pytest.mark.server
 @pytest.mark.parametrize("probabilities", [False, True])
 def test_a_prediction_equals_the_prediction_of_the_client(annotator, admin, probabilities):
     xs = [[0.1, 0.2], [1, 0.5]]
@@ -137,21 +136,18 @@ def test_a_prediction_equals_the_prediction_of_the_client(annotator, admin, prob
     assert json.loads(result.content[0].text) == wanted
 
 
-@pytest.mark.server
 def test_a_text_that_looks_like_json_is_a_text(annotator, admin):
     assert annotator("predict", model="texts", examples=["[1]", "1"]) == admin.predict(
         "texts", [{"x": "[1]"}, {"x": "1"}]
     )
 
 
-@pytest.mark.server
 def test_an_explanation_names_the_learned_examples_that_decide(annotator, admin):
     found = annotator("explain", model="m", examples=[[0.1, 0.2]], n=2)
     assert found == admin.predict("m", [{"x": [0.1, 0.2]}], explain=2)
     assert len(found["results"][0]["support_vectors"]) == 2
 
 
-@pytest.mark.server
 def test_figures_are_parts_of_the_description_of_the_model(annotator, admin):
     found, described = annotator("figures", model="m"), admin.model("m")
     assert found.keys() == {*agents.DESCRIBED, *agents.MEASURED} - {"error"}
@@ -159,7 +155,6 @@ def test_figures_are_parts_of_the_description_of_the_model(annotator, admin):
     assert "balanced_accuracy" in found["window"]
 
 
-@pytest.mark.server
 def test_an_answer_to_a_question_teaches_under_the_name_of_the_key(annotator, admin):
     before = annotator("figures", model="m")["examples"]
     first, second = annotator("ask", model="m", n=2)["queries"]
@@ -170,7 +165,6 @@ def test_an_answer_to_a_question_teaches_under_the_name_of_the_key(annotator, ad
     assert given == {first["id"]: ("my-annotator", "a"), second["id"]: ("my-annotator", 1)}
 
 
-@pytest.mark.server
 @pytest.mark.usefixtures("admin")
 def test_a_refusal_is_a_tool_error_with_the_words_of_the_server(annotator):
     refusal = annotator.refusal("predict", model="none", examples=[[0, 0]])
@@ -180,7 +174,7 @@ def test_a_refusal_is_a_tool_error_with_the_words_of_the_server(annotator):
     assert annotator("predict", model="m", examples=[[0, 0]])
 
 
-@pytest.mark.server
+@pytest.mark.long
 def test_the_key_of_a_reader_predicts_and_does_not_answer(reader, admin):
     assert reader("predict", model="m", examples=[[0, 0]]) == admin.predict("m", [{"x": [0, 0]}])
     before = admin.model("m")["examples"]
@@ -192,13 +186,11 @@ def test_the_key_of_a_reader_predicts_and_does_not_answer(reader, admin):
     assert admin.model("m")["examples"] == before
 
 
-@pytest.mark.server
 def test_no_message_shows_the_key(reader):
     said = [str(reader.result("predict", model=model, examples=["x"])) for model in ("m", "none", "a/b", "")]
     assert reader.key not in "".join(said) + reader.log.read_text()
 
 
-@pytest.mark.server
 def test_a_wrong_key_is_refused_without_showing_it(keyed):
     from mcp.server.mcpserver.exceptions import ToolError  # noqa: PLC0415
 

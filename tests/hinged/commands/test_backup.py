@@ -12,8 +12,6 @@ from tests.helpers.command import hinged
 from tests.helpers.redis_server import RedisServer
 from tests.helpers.server import RunningServer
 
-pytestmark = pytest.mark.server
-
 XS = [[k / 7, k % 3] for k in range(9)]
 
 
@@ -65,6 +63,7 @@ def said(client, name):
     return [result["scores"] for result in client.predict(name, [{"x": x} for x in XS])["results"]]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["kept", "kept.tar", "kept.tar.gz"])
 def test_a_backup_restores_the_models_on_another_store(servers, taught, name, tmp_path):
     here, there = servers
@@ -97,6 +96,7 @@ def models(server):
         return [model["model"] for model in client.models()]
 
 
+@pytest.mark.long
 def test_backup_and_restore_overwrite_nothing(sqlite, kept):
     assert "already exists" in refused(sqlite, "backup", kept)
     with Client(sqlite.url) as client:
@@ -109,6 +109,7 @@ def test_backup_and_restore_overwrite_nothing(sqlite, kept):
         assert (client.model("one")["examples"], client.model("two")["examples"]) == (1, 2)
 
 
+@pytest.mark.long
 def test_restore_can_restore_a_single_model(sqlite, kept):
     with Client(sqlite.url) as client:
         client.delete_model("one")
@@ -118,6 +119,7 @@ def test_restore_can_restore_a_single_model(sqlite, kept):
     assert models(sqlite) == ["two"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("harm", ["index", "missing", "changed", "elsewhere"])
 def test_an_incomplete_backup_is_refused_before_a_model_is_created(sqlite, kept, harm):
     with Client(sqlite.url) as client:
@@ -148,6 +150,7 @@ def test_restore_refuses_a_file_that_is_not_a_tar(sqlite, tmp_path):
     assert "absent.tar: No such file" in refused(sqlite, "restore", tmp_path / "absent.tar")
 
 
+@pytest.mark.long
 def test_a_failed_backup_leaves_no_file_behind(sqlite, tmp_path):
     dark = RunningServer(tmp_path / "dark")
     assert "(unreachable)" in refused(dark, "backup", tmp_path / "new.tar")
@@ -155,6 +158,7 @@ def test_a_failed_backup_leaves_no_file_behind(sqlite, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.long
 def test_only_the_owner_may_read_a_backup(sqlite, kept, tmp_path):
     run(sqlite, "backup", tmp_path / "kept.tar")
     assert kept.stat().st_mode & 0o077 == 0

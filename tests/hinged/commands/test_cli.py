@@ -98,7 +98,6 @@ def test_a_missing_server_gives_one_line_that_says_how_to_start_one(run, table, 
     assert line.endswith(f"start a server with: hinged serve --port {free_url.rpartition(':')[2]}")
 
 
-@pytest.mark.server
 def test_a_refusal_of_the_server_gives_one_line(run, table, server):
     def answer(method, path, _body):
         if path == "/readyz":
@@ -112,7 +111,6 @@ def test_a_refusal_of_the_server_gives_one_line(run, table, server):
     assert one_line(result, 1) == "hinged: no such kernel (invalid, kernel magic)"
 
 
-@pytest.mark.server
 def test_only_given_options_must_match_an_existing_model(run, table, server):
     configuration = {
         "kernel": {"type": "rbf", "gamma": 1.0},

@@ -147,7 +147,6 @@ class Sent:
         return self.batch.send([message(value, number) for number, value in enumerate(values)], self.refused)
 
 
-@pytest.mark.server
 class TestBatch:
     def test_a_batch_that_comes_again_is_known(self, client, model):
         sent = Sent(client, model)
@@ -204,7 +203,7 @@ class TestBatch:
         assert "the same messages are sent again" in capfd.readouterr().err
 
 
-@pytest.mark.server
+@pytest.mark.long
 def test_a_stream_is_learned_predicted_and_set_aside_in_order(real, client, model, tmp_path):
     values = [
         {"x": [0, 1], "y": "u"},

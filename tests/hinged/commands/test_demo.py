@@ -1,4 +1,5 @@
 import numpy as np
+import pytest
 
 from hinged.commands.demo import batch_standing, load_digits
 from tests.helpers.command import hinged
@@ -19,6 +20,7 @@ def test_the_batch_svm_is_accurate():
     assert 0 < standing.support_vectors < 1347
 
 
+@pytest.mark.long
 def test_the_output_of_a_server_that_ended_by_itself_keeps_its_lines(tmp_path):
     told = ("--port", "0", "--data-dir", tmp_path)
     done = hinged("demo", "--no-stay", *told, code=1, env={"HINGED_CACHE_MB": "none"})
@@ -27,6 +29,7 @@ def test_the_output_of_a_server_that_ended_by_itself_keeps_its_lines(tmp_path):
     assert second.startswith("hinged: HINGED_CACHE_MB: ")
 
 
+@pytest.mark.long
 def test_the_demonstration_uses_the_settings_of_a_server(tmp_path):
     settings = {"HINGED_PORT": "0", "HINGED_DATA_DIR": str(tmp_path / "there"), "HINGED_CACHE_MB": "none"}
     done = hinged("demo", "--no-stay", code=1, env=settings)

@@ -25,7 +25,7 @@ def test_it_describes_the_machine_without_secrets_even_without_a_server(tmp_path
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.server
+@pytest.mark.long
 def test_it_describes_the_server(real):
     text = hinged("doctor", env={"HINGED_URL": real.url}).stdout
     assert "readyz             200" in text

@@ -7,8 +7,6 @@ import pytest
 from tests.helpers.command import argv, hinged
 from tests.helpers.terminal import Terminal
 
-pytestmark = pytest.mark.server
-
 HOSTILE = (
     "\x1b]0;owned\x07", "\x1b[2J\x1b[1;1H", "\x9b31m", "\x1bP+q544e\x1b\\", "\u202egnirts", "a\rb", "\x08\x08", "\x7f",
 )  # fmt: skip

@@ -12,8 +12,6 @@ from tests.helpers.command import argv
 from tests.helpers.server import PATIENCE_S, eventually
 from tests.helpers.terminal import Terminal
 
-pytestmark = pytest.mark.server
-
 KERNEL = {"type": "rbf", "gamma": 1.0}
 NUMBERS = itertools.count()
 ALWAYS = {"explore": 0.0}  # no random questions
@@ -208,6 +206,7 @@ def test_a_session_whose_terminal_closes_releases_its_leases(client, model, labe
     assert leased(client, model) == set()
 
 
+@pytest.mark.long
 def test_leases_are_renewed_while_a_person_thinks(client, model, label):
     terminal = label("--lease", "4", "--prefetch", "1")
     terminal.expect("q quit")

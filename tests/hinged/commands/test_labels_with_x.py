@@ -11,8 +11,6 @@ import pytest
 from hinged.service import limits
 from tests.helpers.command import hinged
 
-pytestmark = pytest.mark.server
-
 NUMBERS = itertools.count()
 rng = np.random.default_rng(5)
 DENSE = [[round(v, 3) for v in row] for row in rng.normal(size=(60, 3)).tolist()]
@@ -53,6 +51,7 @@ def run(real):
     return run
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("form", FORMS)
 def test_another_model_that_learns_the_lines_predicts_the_same(run, client, made, form):
     xs = FORMS[form][1]

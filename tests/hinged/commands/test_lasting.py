@@ -67,6 +67,7 @@ def run(faults, tmp_path):
     return run
 
 
+@pytest.mark.long
 def test_a_created_or_revoked_key_survives_a_loss_of_power(run, tmp_path):
     file = tmp_path / "keys.json"
     for command in (["create", "ann", "--role", "reader", "--file", file], ["revoke", "ann", "--file", file]):
@@ -75,7 +76,6 @@ def test_a_created_or_revoked_key_survives_a_loss_of_power(run, tmp_path):
         assert [call for call, *_ in calls if call in ("rename", "said")][:2] == ["rename", "said"]
 
 
-@pytest.mark.server
 @pytest.mark.parametrize("name", ["kept", "kept.tar.gz"])
 def test_a_finished_backup_survives_a_loss_of_power(run, real, client, name, tmp_path):
     if not client.models():
@@ -93,6 +93,7 @@ def test_revoking_a_key_fails_if_the_disk_cannot_sync(run, tmp_path):
     assert list(tmp_path.iterdir()) == [file]
 
 
+@pytest.mark.long
 def test_only_disk_py_renames_files_that_must_survive_a_loss_of_power():
     found = []
     for path in sorted(path for room in PRODUCT for path in (ROOT / room).rglob("*.py")):

@@ -15,8 +15,6 @@ from tests.helpers.command import argv, hinged
 from tests.helpers.server import ROOT
 from tests.helpers.terminal import Terminal
 
-pytestmark = pytest.mark.server
-
 COMMANDS = (
     "create", "show", "delete", "learn", "offer", "finish", "forget", "correct", "suspects", "labels", "backup",
     "restore",
@@ -116,6 +114,7 @@ def test_show_prints_the_figures_of_a_model(run, terminal, client, model):
         assert words in shown.text
 
 
+@pytest.mark.long
 def test_delete_asks_for_confirmation(run, refused, terminal, client, model):
     assert "--yes" in refused("delete", model)
     asked = terminal("delete", model)
@@ -126,6 +125,7 @@ def test_delete_asks_for_confirmation(run, refused, terminal, client, model):
     assert model not in [m["model"] for m in client.models()]
 
 
+@pytest.mark.long
 def test_learn_reads_lines_and_repeats_are_duplicates(run, terminal, client, tmp_path):
     client.create_model("lines", kernel={"type": "linear"}, features={"type": "dense", "dim": 2})
     file = tmp_path / "examples.jsonl"
@@ -155,6 +155,7 @@ def test_finish_completes_a_models_optimisation(run, model):
     assert found["converged"]
 
 
+@pytest.mark.long
 def test_forget_removes_an_example(run, refused, client, model):
     (found,) = run("forget", model, "e1")
     assert found["state"] == "done"
@@ -164,6 +165,7 @@ def test_forget_removes_an_example(run, refused, client, model):
     assert "was forgotten (gone" in refused("correct", model, "e1", "yes")
 
 
+@pytest.mark.long
 def test_correct_corrects_or_confirms_a_label(run, terminal, client, model):
     (found,) = run("correct", model, "e2", "no")
     assert found["state"] == "done"
@@ -175,6 +177,7 @@ def test_correct_corrects_or_confirms_a_label(run, terminal, client, model):
     assert (client.example(model, "e2")["label"], client.example(model, "e4")["label"]) == ("no", "1")
 
 
+@pytest.mark.long
 def test_suspects_are_listed(run, terminal, client, model):
     client.learn(model, [{"id": f"s{k}", "x": [0, 0.1 * k], "y": "yes"} for k in range(8)])
     client.learn(model, [{"id": "wrong", "x": [0, 0.35], "y": "no"}])
@@ -204,6 +207,7 @@ def test_labels_are_written_as_csv(raw, client, answered):
     assert {r["corrected"] for r in rows} == {"no"}
 
 
+@pytest.mark.long
 def test_labels_are_written_as_json_lines_and_filtered(run, client, answered):
     assert run("labels", answered, "--format", "jsonl") == client.examples(answered)["examples"]
     assert [e["id"] for e in run("labels", answered, "--format", "jsonl", "--label", "no")] == ["e1", "e3", "e5"]
@@ -211,6 +215,7 @@ def test_labels_are_written_as_json_lines_and_filtered(run, client, answered):
     assert run("labels", answered, "--format", "jsonl", "--until", "2020-01-01") == []
 
 
+@pytest.mark.long
 def test_labels_are_written_as_parquet(raw, client, answered, terminal):
     table = parquet.read_table(BytesIO(raw("labels", answered, "--format", "parquet").stdout))
     examples = client.examples(answered)["examples"]

@@ -123,7 +123,6 @@ def read(url):
     return asyncio.run(_read(url))
 
 
-@pytest.mark.server
 def test_redis_takes_a_password_and_a_certificate_of_the_client(tmp_path, certificate):
     server, key = certificate
     with RedisBroker(tmp_path) as broker:
@@ -140,7 +139,6 @@ def test_redis_takes_a_password_and_a_certificate_of_the_client(tmp_path, certif
             assert PASSWORD not in str(refused.value)
 
 
-@pytest.mark.server
 @pytest.mark.usefixtures("secret")
 def test_nats_takes_a_password_and_a_token_over_tls(tmp_path, certificate):
     server, key = certificate
@@ -159,7 +157,6 @@ async def _add_stream(url):
     await broker.close()
 
 
-@pytest.mark.server
 def test_kafka_connects_over_tls(tmp_path, certificate):
     """Another program terminates TLS before the broker."""
     tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)

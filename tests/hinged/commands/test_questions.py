@@ -10,8 +10,6 @@ from tests.helpers.command import argv, hinged
 from tests.helpers.server import RunningServer
 from tests.helpers.terminal import Terminal
 
-pytestmark = pytest.mark.server
-
 KERNEL = {"type": "rbf", "gamma": 1.0}
 
 
@@ -61,6 +59,7 @@ def lines(done):
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
+@pytest.mark.long
 def test_models_prints_a_table_in_a_terminal_and_json_lines_elsewhere(run, terminal):
     spam, words = lines(run("models"))
     assert (spam["model"], words["model"]) == ("spam", "words")
@@ -72,6 +71,7 @@ def test_models_prints_a_table_in_a_terminal_and_json_lines_elsewhere(run, termi
     assert [json.loads(line) for line in terminal("models", "--json").splitlines()] == [spam, words]
 
 
+@pytest.mark.long
 def test_predict_reads_examples_from_json_lines(run, server, tmp_path):
     text = '[0.1, 0.9]\n\n{"id": "late", "x": [0.9, 0.1]}\n{"indices": [0], "values": [1]}\n'
     results = lines(run("predict", "spam", stdin=text))
@@ -83,6 +83,7 @@ def test_predict_reads_examples_from_json_lines(run, server, tmp_path):
         client.learn("spam", [{"id": "late", "y": "spam"}])  # the model has kept the x of the prediction
 
 
+@pytest.mark.long
 def test_predict_takes_an_example_as_an_option(run, terminal):
     (found,) = lines(run("predict", "spam", "--x", "[0.1, 0.9]"))
     assert found["prediction"] == "ham"
@@ -94,6 +95,7 @@ def test_predict_takes_an_example_as_an_option(run, terminal):
     assert "a (ham) +" in shown
 
 
+@pytest.mark.long
 def test_a_line_may_be_the_named_features_themselves_even_with_a_feature_x(run):
     text = '{"n": 2.5, "word": "cheap"}\n{"x": {"n": -3}}\n{"x": 1.0, "n": 2}\n'
     _, wrapped, _ = lines(run("predict", "words", stdin=text))
@@ -120,6 +122,7 @@ def test_an_error_gives_one_line(run, arguments, stdin, code, words):
     assert words in line
 
 
+@pytest.mark.long
 def test_query_leases_candidates_again_to_the_same_annotator(run, terminal):
     first = lines(run("query", "spam", "-n", 2, "--annotator", "ann", role="annotator"))
     assert all(query["id"].startswith("m") for query in first)
@@ -138,6 +141,7 @@ def test_query_reports_an_empty_pool_on_stderr(run, server):
     assert (done.stdout, done.stderr) == ("", "nothing to ask: the pool has no free candidate\n")
 
 
+@pytest.mark.long
 def test_a_wrong_key_gives_one_line_without_the_key(run, server):
     server.keys["stranger"] = "hinged_0123456789"
     done = run("models", role="stranger", code=1)

@@ -23,8 +23,6 @@ from tests.helpers.nodes import CONFIGURATION
 from tests.helpers.redis_server import RedisServer
 from tests.helpers.server import PATIENCE_S, ROOT, ended, eventually, free_port
 
-pytestmark = pytest.mark.server
-
 WANTED = ClusterStart("redis://r", 8000, 10.0, {"HINGED_NODE_TTL_S": "1"})
 
 
@@ -66,6 +64,7 @@ def redis(tmp_path):
         yield redis
 
 
+@pytest.mark.long
 def test_the_server_of_an_actor_serves_until_it_stops(redis):
     actor = ServerActor(settings_of(ClusterStart(redis.url, free_port(), 1.0, {}), "127.0.0.1"))
     try:

@@ -10,8 +10,6 @@ from hinged.commands.replay import Options, ReplayError, replay
 from hinged.commands.stream import StreamTally, same_label
 from hinged.readers import fingerprint, open_source
 
-pytestmark = pytest.mark.server
-
 
 class LastLabel:
     """The routes of the server with the simplest learner, which always predicts the last label that it learned."""

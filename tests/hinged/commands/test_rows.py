@@ -7,8 +7,6 @@ import pytest
 
 from tests.helpers.command import hinged
 
-pytestmark = pytest.mark.server
-
 NUMBERS = itertools.count()
 LINES = [
     '{"id": "a", "x": [0, 1], "y": "u"}',
@@ -48,6 +46,7 @@ def learned(client, model):
     return [example["id"] for example in client.examples(model)["examples"]]
 
 
+@pytest.mark.long
 def test_learn_stops_at_the_first_bad_row_with_its_line(run, client, model, file):
     path = file("a.jsonl", "\n".join(LINES))
     assert "a.jsonl, line 2: expected JSON" in run("learn", model, path, "--batch", 1, code=1).stderr
@@ -56,6 +55,7 @@ def test_learn_stops_at_the_first_bad_row_with_its_line(run, client, model, file
     assert "a.jsonl, line 1: examples[0].x" in run("learn", model, path, code=1).stderr
 
 
+@pytest.mark.long
 def test_learn_skips_bad_rows_of_the_file_and_of_the_server(run, client, model, file, tmp_path):
     path, aside = file("a.jsonl", "\n".join(LINES)), tmp_path / "aside.jsonl"
     done = run("learn", model, path, "--bad-rows", aside)
@@ -66,6 +66,7 @@ def test_learn_skips_bad_rows_of_the_file_and_of_the_server(run, client, model, 
     assert len(run("learn", model, "--bad-rows", "skip", stdin="\n".join(LINES)).stdout.splitlines()) == 2
 
 
+@pytest.mark.long
 def test_replay_writes_the_bad_rows_of_a_table_to_a_file(run, client, file, tmp_path):
     name, path, aside = f"rows{next(NUMBERS)}", file("pumps.csv", CSV), tmp_path / "aside.jsonl"
     options = ["--model", name, "--label", "state", "--id", "serial", "--solver", "lasvm"]
@@ -79,6 +80,7 @@ def test_replay_writes_the_bad_rows_of_a_table_to_a_file(run, client, file, tmp_
     ]
 
 
+@pytest.mark.long
 def test_replay_writes_the_rows_that_the_server_refuses_to_a_file(run, client, file, tmp_path):
     bad = (3, 150, 151)
     examples = [
@@ -97,6 +99,7 @@ def test_replay_writes_the_rows_that_the_server_refuses_to_a_file(run, client, f
     assert "'b': a string must have at most 1000 characters" in rows[0]["reason"]
 
 
+@pytest.mark.long
 def test_a_dry_run_describes_the_file_and_sends_nothing(free_url, file):
     path = file("pumps.csv", CSV)
     done = hinged("replay", path, "--label", "state", "--id", "serial", "--dry-run", "--url", free_url)
@@ -116,6 +119,7 @@ def test_a_dry_run_describes_the_file_and_sends_nothing(free_url, file):
     ]
 
 
+@pytest.mark.long
 def test_a_dry_run_names_dates_and_columns_of_numbers(free_url, file):
     path = file("a.csv", "a,b,y\n1,2,u\n3,4,v\n")
     done = hinged("replay", path, "--label", "y", "--dry-run", "--url", free_url)
@@ -128,6 +132,7 @@ def test_a_dry_run_names_dates_and_columns_of_numbers(free_url, file):
     ]
 
 
+@pytest.mark.long
 def test_the_file_of_bad_rows_is_never_the_file_to_read(run, file):
     path = file("a.jsonl", "\n".join(LINES))
     assert "is the file to read" in run("learn", "m", path, "--bad-rows", path, code=2).stderr

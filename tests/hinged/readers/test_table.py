@@ -27,6 +27,7 @@ def rows(path, **options):
     return [(example.x, example.y) for example in open_source(path, **{"label": "y", **options})]
 
 
+@pytest.mark.long
 @given(
     names=st.lists(NAMES.filter(bool), min_size=2, max_size=5, unique=True),
     data=st.data(),

@@ -7,8 +7,6 @@ from tests.helpers.http_client import Asking, example, refusal
 from tests.helpers.server import RunningServer
 from tests.service.api.test_events import events, followed
 
-pytestmark = pytest.mark.server
-
 ALARM = {"level": 0.01}
 BODY = {"solver": "lasvm", "kernel": {"type": "rbf", "gamma": 1}, "features": {"type": "dense", "dim": 2}, "C": 1}
 

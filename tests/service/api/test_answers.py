@@ -9,8 +9,6 @@ from tests.helpers.http_client import BASE, AskedModel, Asking, refusal
 from tests.helpers.questions import LINE, asked, label, line_model, offered
 from tests.helpers.server import RunningServer, eventually
 
-pytestmark = pytest.mark.server
-
 COUNTS = ("labelled", "skipped", "changed", "predicted", "as_predicted", "compared", "agreed", "shared")
 ZERO = dict.fromkeys(COUNTS, 0) | {"kappa": None, "reliability": None}
 
@@ -142,6 +140,7 @@ def test_an_annotator_may_not_forget_an_example_that_others_answered_or_will_ans
     assert len(answers(model)["answers"]) == 2
 
 
+@pytest.mark.long
 def test_an_annotators_key_forgets_only_answers_under_its_name(tmp_path):
     keys = tmp_path / "keys.json"
     texts = {name: create_key(keys, name, role) for name, role in (("ann", "annotator"), ("me", "admin"))}

@@ -15,8 +15,6 @@ from hinged.client.batch import MEDIA_TYPE, pack
 from hinged.frames import encode
 from tests.helpers.http_client import example, refusal
 
-pytestmark = pytest.mark.server
-
 BOUNDED = settings(max_examples=250, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 X = np.array([[0.9, 0.1], [0.2, 0.8], [0.0, 0.7], [0.5, 0.0]])
 LABELS = ["sun", "rain", True, 1]
@@ -208,6 +206,7 @@ def damaged(draw):
     return bytes(data[: draw(st.integers(0, len(data)) | st.just(len(data)))])
 
 
+@pytest.mark.long
 @BOUNDED
 @given(body=frames | damaged() | st.binary(max_size=60))
 def test_any_bytes_are_learned_or_refused_and_a_refusal_changes_nothing(ask, model, body):
@@ -223,6 +222,7 @@ def test_any_bytes_are_learned_or_refused_and_a_refusal_changes_nothing(ask, mod
         assert after == before
 
 
+@pytest.mark.long
 @BOUNDED
 @given(body=frames | damaged(), what=st.sampled_from(["predict", "pool"]))
 def test_any_bytes_are_predicted_or_offered_or_refused(ask, model, body, what):

@@ -10,7 +10,6 @@ from tests.helpers.http_client import example, refusal
 from tests.helpers.worker import SIZES, examples_of, learning, with_worker
 
 
-@pytest.mark.server
 def test_changes_over_http_have_the_documented_shapes(ask):
     model = ask.new_model()
     model.learn(*(example([k / 9, k % 3], "ab"[k % 2], f"e{k}") for k in range(30)))
@@ -45,7 +44,6 @@ def test_changes_over_http_have_the_documented_shapes(ask):
     refusal(ask("DELETE", f"{model.path}/shadows/s"), 404, "not_found")
 
 
-@pytest.mark.server
 def test_leave_one_out_equals_training_without_each_example(ask):
     model = ask.new_model(solver="exact", C=1)
     points = [([k / 9, k % 3], "ab"[(k % 5) % 2]) for k in range(14)]

@@ -11,8 +11,6 @@ from tests.helpers.http_client import refusal
 from tests.helpers.payments import BODY, COSTS
 from tests.helpers.server import RunningServer
 
-pytestmark = pytest.mark.server
-
 stream = partial(of_payments.stream, share=0.1)
 
 

@@ -8,8 +8,6 @@ import pytest
 from tests.helpers.http_client import Asking, example, refusal
 from tests.helpers.server import RunningServer
 
-pytestmark = pytest.mark.server
-
 SCALED = {"scale": "auto", "warmup_candidates": True}
 
 
@@ -78,6 +76,7 @@ FORMS = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("long", [False, True], ids=["short", "long"])
 @pytest.mark.parametrize("form", FORMS)
 def test_the_form_of_the_first_x_determines_the_features(ask, form, long):

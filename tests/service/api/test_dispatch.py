@@ -49,7 +49,6 @@ def said(answer, model):
     return json.loads(json.dumps(answer).replace(model.name, "m"))
 
 
-@pytest.mark.server
 def test_frames_that_come_together_are_answered_like_frames_that_come_alone(ask):
     together, alone = ask.new_model(), ask.new_model()
     data = b"".join(
@@ -66,7 +65,6 @@ def test_frames_that_come_together_are_answered_like_frames_that_come_alone(ask)
     assert together.figures()["examples"] == alone.figures()["examples"] == 6
 
 
-@pytest.mark.server
 def test_requests_of_many_clients_at_once_get_each_its_own_answer(ask):
     model = ask.new_model()
     model.learn(A, B)

@@ -10,8 +10,6 @@ from tests.helpers.http_client import BASE, Asking, example, refusal
 from tests.helpers.server import PATIENCE_S, RunningServer, eventually
 from tests.helpers.stream_client import followed
 
-pytestmark = pytest.mark.server
-
 A, B = example([0, 1], "up", "a"), example([1, 0], "down", "b")
 LEARNED = ["class_added", "learned", "class_added", "learned"]
 
@@ -77,6 +75,7 @@ def test_a_drift_is_an_event_when_it_is_noticed(ask, model):
         assert kinds[-2] == "learned"
 
 
+@pytest.mark.long
 def test_a_client_that_reconnects_gets_missed_events_also_after_a_restart(tmp_path):
     with RunningServer(tmp_path / "data") as server, Asking(server.url) as ask:
         model = ask.new_model()

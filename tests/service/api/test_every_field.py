@@ -13,8 +13,6 @@ from tests.helpers.bodies import BATCH, header
 from tests.helpers.http_client import Asking, example
 from tests.helpers.server import RunningServer
 
-pytestmark = pytest.mark.server
-
 DEEP = 5_000
 DOCUMENT = create_app(Settings()).openapi()
 BODIES = {
@@ -74,6 +72,7 @@ def ask(server):
         yield ask
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("route", BODIES)
 def test_anything_in_any_field_of_a_body_is_answered(ask, route):
     method, path = route.split()

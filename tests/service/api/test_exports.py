@@ -9,8 +9,6 @@ from tests.helpers.http_client import BASE, Asking, example, refusal
 from tests.helpers.redis_server import RedisServer
 from tests.helpers.server import RunningServer
 
-pytestmark = pytest.mark.server
-
 STREAM = [example([np.sin(k), np.cos(2 * k)], "abc"[k % 3], f"e{k}") for k in range(60)]
 POINTS = [[0, 1], [1, 1], [-1, 0.5], [0.3, -0.2]]
 BINARY = {"content-type": "application/octet-stream"}

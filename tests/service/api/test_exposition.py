@@ -12,8 +12,6 @@ from hinged.service.settings import Settings
 from tests.helpers.http_client import example
 from tests.helpers.server import ROOT
 
-pytestmark = pytest.mark.server
-
 
 def scrape(ask, **request):
     answer = ask("GET", "/metrics", **request)

@@ -23,8 +23,6 @@ from tests.helpers.imported_models import DENSE, KINDS, NOW, RBF, SIZES, take
 from tests.helpers.server import RunningServer
 from tests.helpers.states import digest_of
 
-pytestmark = pytest.mark.server
-
 
 def put(facts, path, value):
     *inner, last = path
@@ -193,6 +191,7 @@ def test_examples_that_leave_a_window_are_the_same_listed_or_looked_up(monkeypat
     assert found[0] == found[1]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kernel", [{"type": "linear"}, {"type": "polynomial", "gamma": "auto", "degree": 16}])
 def test_a_model_with_named_features_is_restored_at_any_time_of_its_warm_up(kernel):
     configuration = parse_configuration(

@@ -11,8 +11,6 @@ from tests.helpers.http_client import BASE, Asking, example, refusal
 from tests.helpers.receiver import Receiver, is_signed
 from tests.helpers.server import PATIENCE_S, RunningServer, eventually
 
-pytestmark = pytest.mark.server
-
 SECRET = "a secret of the operator, which is long"  # noqa: S105
 LIMITS = {"hook_record_s": 0.05, "hook_call_s": PATIENCE_S}
 """A receiver that hangs gets no second call, however slow the machine is."""
@@ -107,6 +105,7 @@ def test_a_receiver_gets_a_signed_message_after_each_event_of_its_kinds(model, r
     eventually(lambda: listed(model)[0]["waiting"] == 0)
 
 
+@pytest.mark.long
 def test_a_message_is_repeated_with_the_same_id_until_the_receiver_accepts_it_and_later_messages_wait(model, receiver):
     receiver.answers = [500] * 1000
     hook = add(model, receiver, "reconfigured")
@@ -235,6 +234,7 @@ def test_the_client_adds_lists_and_removes_hooks(ask, model, receiver):
         assert client.hooks(model.name)["hooks"] == []
 
 
+@pytest.mark.long
 def test_only_an_owner_delivers_and_a_kill_loses_nothing(tmp_path):
     """Kill a server with a follower between an event and its delivery, and stop it after the delivery."""
     with Receiver() as receiver:
@@ -283,6 +283,7 @@ def _deliver_once(tmp_path, receiver):
     assert positions(receiver) == [answer.json()["position"]]
 
 
+@pytest.mark.long
 def test_without_a_secret_hooks_are_refused_and_hooks_of_the_log_wait(tmp_path):
     with Receiver() as receiver:
         _wait_for_secret(tmp_path, receiver)

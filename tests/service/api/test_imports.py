@@ -26,9 +26,8 @@ from tests.helpers.imported_models import KINDS, NOW, SIZES, take
 from tests.helpers.limits import limited
 from tests.helpers.states import digest_of
 
-pytestmark = pytest.mark.long
 
-
+@pytest.mark.long
 @pytest.mark.parametrize("kind", KINDS)
 def test_an_exported_model_is_imported_and_learns_on_to_the_bit(registry, states, kind):
     original = Model.restore("m", states[kind], **SIZES)
@@ -62,6 +61,7 @@ ODD = [None, True, False, 0, -1, 7, 2**65, -(2**65), 0.5, -1.0, float("nan"), fl
        "@1", [], [None], [1, 2], ["a", [0]], [[0, "a"]], {}, {"a": 1}, {"dim": 2**40}, [{}], [[], []]]  # fmt: skip
 
 
+@pytest.mark.long
 @settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(choices=CHOICES, kind=st.sampled_from(sorted(KINDS)))
 def test_a_file_with_changed_arrays_and_a_valid_checksum_is_refused_or_is_a_model(registry, states, choices, kind):
@@ -100,6 +100,7 @@ def test_a_file_with_impossible_weights_of_examples_is_refused_or_has_figures(re
     take(registry, encode(SNAPSHOT, facts, arrays))
 
 
+@pytest.mark.long
 @settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(choices=CHOICES, kind=st.sampled_from(sorted(KINDS)))
 def test_a_file_with_changed_facts_and_a_valid_checksum_is_refused_or_is_a_model(registry, states, choices, kind):

@@ -8,8 +8,6 @@ from hinged.service.edge.keys import create_key
 from tests.helpers.http_client import BASE, Asking, example
 from tests.helpers.server import RunningServer
 
-pytestmark = pytest.mark.server
-
 BODY = {"inputs": [{"name": "x", "datatype": "FP32", "shape": [2, 2], "data": [0.1, 0.9, 0.9, 0.1]}]}
 
 

@@ -7,8 +7,6 @@ import pytest
 
 from tests.helpers.http_client import AskedModel, example
 
-pytestmark = pytest.mark.server
-
 START = datetime(2026, 1, 5, 8, tzinfo=UTC)
 LEARNED, PREDICTED = 600, 300
 NOISE = 0.08  # maximum difference: three standard errors for 300 rows, and the effect of 300 examples
@@ -73,6 +71,7 @@ def check(at_once, streamed):
     assert at_once > streamed - NOISE
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("solver", ["auto", "lasvm"])
 @pytest.mark.parametrize("kind", NAMED)
 def test_a_file_predicted_at_once_is_predicted_as_well_as_the_same_rows_streamed(ask, kind, solver):
@@ -81,6 +80,7 @@ def test_a_file_predicted_at_once_is_predicted_as_well_as_the_same_rows_streamed
     check(*shares_right(model, list(stream(random.Random(11), NAMED[kind]))))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("since", [["more"], None], ids=["asked for", "of a model that was made when all had it"])
 @pytest.mark.parametrize("kind", [kind for kind in NAMED if "time" in kind])
 def test_the_same_holds_with_the_time_since_the_example_before_as_a_column(ask, kind, since):

@@ -9,8 +9,6 @@ from tests.helpers.http_client import Asking, example, refusal
 from tests.helpers.questions import LINE, asked, label, line_model, offered, peeked, taught, until_over
 from tests.helpers.server import RunningServer
 
-pytestmark = pytest.mark.server
-
 
 @pytest.fixture
 def model(ask):
@@ -295,6 +293,7 @@ def test_scores_that_do_not_separate_classes_are_still_numbers(model):
 # -- earlier faults ---------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_an_open_lease_is_kept_however_many_other_leases_ended(ask):
     model = ask.new_model(labels={"overlap": 2})
     offered(model, [[0, 0]])

@@ -16,8 +16,6 @@ from tests.helpers.http_client import Asking, refusal
 from tests.helpers.questions import LINEAR, taught
 from tests.helpers.server import ROOT, RunningServer, eventually
 
-pytestmark = pytest.mark.server
-
 CONFIG = """<View>
   <Text name="text" value="$note"/>
   <Choices name="side" toName="text" choice="single"><Choice value="left"/><Choice value="right"/></Choices>
@@ -379,6 +377,7 @@ def test_the_text_of_a_task_is_a_text(ask):
     assert found["result"] == []
 
 
+@pytest.mark.long
 def test_a_webhook_does_not_wait_for_a_busy_model(ask):
     model = ask.new_model(C=1000, kernel={"type": "rbf", "gamma": 30.0})
     rows = [{"x": [k / 997 % 1, k / 31 % 1], "y": "left" if k * 7919 % 13 < 6 else "right"} for k in range(3000)]

@@ -9,8 +9,6 @@ from tests.helpers.http_client import AskedModel, example, refusal
 from tests.helpers.questions import LINEAR, label, line_model, taught
 from tests.helpers.server import eventually
 
-pytestmark = pytest.mark.server
-
 
 @pytest.fixture
 def model(ask):

@@ -7,8 +7,6 @@ import pytest
 from tests.helpers.examples import MOONS, examples_of, heaps
 from tests.helpers.http_client import example, refusal
 
-pytestmark = pytest.mark.server
-
 # -- one request --------------------------------------------------------------------------------------------------
 
 

@@ -7,8 +7,6 @@ import pytest
 from tests.helpers.examples import MOONS, heaps
 from tests.helpers.http_client import KERNEL, example, refusal
 
-pytestmark = pytest.mark.server
-
 # -- labels and classes -------------------------------------------------------------------------------------------
 
 

@@ -13,8 +13,6 @@ import pytest
 from tests.helpers.http_client import BASE, Asking, example, refusal
 from tests.helpers.server import PATIENCE_S, RunningServer, eventually
 
-pytestmark = pytest.mark.server
-
 SETTINGS = {
     "body_bytes_max": 200_000,
     "batch_examples_max": 3000,
@@ -77,6 +75,7 @@ def finishing(model):
         yield finished
 
 
+@pytest.mark.long
 def test_more_waiting_examples_than_the_queue_holds_are_429_with_retry_after(busy):
     with concurrent.futures.ThreadPoolExecutor(6) as pool, finishing(busy) as finished:
         waiting = [pool.submit(busy.try_learn, example([0, k], True, f"w{k}")) for k in range(6)]
@@ -96,6 +95,7 @@ def test_more_waiting_examples_than_the_queue_holds_are_429_with_retry_after(bus
         assert again["duplicate"] == (answer.status_code == 200)
 
 
+@pytest.mark.long
 def test_predictions_wait_neither_for_learning_nor_for_finishing(busy):
     position = busy.figures()["position"]
     with finishing(busy) as finished:
@@ -112,6 +112,7 @@ def test_a_request_larger_than_the_queue_is_taken_when_nothing_waits(model):
     assert model.figures()["examples"] == 50
 
 
+@pytest.mark.long
 def test_a_store_that_cannot_be_written_is_503_and_nothing_is_acknowledged(small, model):
     model.learn(example([0, 1], "a", "e1"))
     before = model.figures()

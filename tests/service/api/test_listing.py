@@ -9,8 +9,6 @@ from tests.helpers.http_client import Asking, refusal
 from tests.helpers.questions import LINE, asked, label, line_model, offered
 from tests.helpers.server import RunningServer, eventually
 
-pytestmark = pytest.mark.server
-
 
 def page(model, **params):
     answer = model.ask("GET", f"{model.path}/examples", params=params)

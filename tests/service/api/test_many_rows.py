@@ -20,8 +20,6 @@ from hinged.service.settings import Settings
 from tests.helpers.http_client import Asking
 from tests.helpers.server import RunningServer
 
-pytestmark = pytest.mark.server
-
 BODY = {"solver": "bsgd", "budget": 20, "features": {"type": "dense", "dim": 3}}
 MANY = 25_001
 
@@ -59,6 +57,7 @@ def small(tmp_path_factory):
         yield ask
 
 
+@pytest.mark.long
 def test_a_hundred_thousand_rows_are_learned_offered_and_predicted_by_one_call(ask):
     X, y, ids = rows(100_000)
     model = ask.new_model(**BODY)
@@ -134,6 +133,7 @@ def test_inconsistent_rows_are_refused_before_the_first_request(small):
     assert model.figures()["examples"] == 0
 
 
+@pytest.mark.long
 @settings(max_examples=50)
 @given(st.data(), st.integers(1, 40), st.integers(1, 12), st.integers(1, 600), st.booleans())
 def test_the_parts_of_a_batch_are_its_rows_in_order_each_once(data, n, rows_max, bytes_max, sparse):

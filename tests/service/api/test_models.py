@@ -4,8 +4,6 @@ import pytest
 
 from tests.helpers.http_client import BASE, KERNEL, example, refusal
 
-pytestmark = pytest.mark.server
-
 FULL = {
     "solver": "lasvm",
     "kernel": {"type": "rbf", "gamma": 0.005},

@@ -13,8 +13,6 @@ from tests.helpers.http_client import AskedModel, Asking, example
 from tests.helpers.server import RunningServer, wait_for_children
 from tests.helpers.stream_client import opened
 
-pytestmark = pytest.mark.server
-
 WORDS = ("ice", "snow", "sun", "rain", "wind")
 
 

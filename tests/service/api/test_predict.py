@@ -7,8 +7,6 @@ import pytest
 from hinged import Client
 from tests.helpers.http_client import example, refusal
 
-pytestmark = pytest.mark.server
-
 
 @pytest.fixture(scope="module")
 def model(ask):

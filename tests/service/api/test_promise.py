@@ -8,8 +8,6 @@ from tests.helpers.http_client import refusal
 from tests.helpers.payments import BODY, COSTS, stream
 from tests.helpers.server import RunningServer
 
-pytestmark = pytest.mark.server
-
 PROMISE = {"error": 0.05}
 
 

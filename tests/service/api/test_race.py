@@ -10,8 +10,6 @@ import pytest
 from tests.helpers.http_client import AskedModel, Asking, example, refusal
 from tests.helpers.server import RunningServer, eventually
 
-pytestmark = pytest.mark.server
-
 FEATURES = {"type": "dense", "dim": 2, "scale": None, "warmup": 100}
 RACE = {"kernel": {"type": "rbf"}, "features": FEATURES}
 
@@ -137,6 +135,7 @@ def test_a_body_without_a_solver_matches_a_model_made_before_races_existed(ask):
     refusal(ask("PUT", "/models/former", json=RACE | {"solver": "auto"}), 409, "conflict")
 
 
+@pytest.mark.long
 def test_a_race_continues_to_the_bit_after_a_kill_and_forgets_in_every_arm(tmp_path):
     with RunningServer(tmp_path / "data") as server, Asking(server.url) as ask:
         model, _ = created(ask, "m", RACE)
@@ -155,6 +154,7 @@ def test_a_race_continues_to_the_bit_after_a_kill_and_forgets_in_every_arm(tmp_p
         model.learn(example([0.1, 0.2], "in", "more"))
 
 
+@pytest.mark.long
 def test_late_labels_count_the_same_whether_or_not_the_server_was_killed_while_they_were_awaited(tmp_path):
     with RunningServer(tmp_path / "data") as server, Asking(server.url) as ask:
         figures = []

@@ -7,8 +7,6 @@ import pytest
 from tests.helpers.http_client import AskedModel, example, refusal
 from tests.helpers.questions import line_model, named_model, taught
 
-pytestmark = pytest.mark.server
-
 
 @pytest.fixture
 def model(ask):

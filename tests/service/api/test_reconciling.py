@@ -12,8 +12,6 @@ from tests.helpers.label_studio import HELD_S, LASTING, PERSONAL, failed, fake_s
 from tests.helpers.questions import LINEAR
 from tests.helpers.server import RunningServer, eventually
 
-pytestmark = pytest.mark.server
-
 CONFIG = """<View><Text name="text" value="$text"/>
   <Choices name="mood" toName="text"><Choice value="glad"/><Choice value="sad"/></Choices></View>"""
 NOTHING = {"learned": 0, "known": 0, "corrected": 0, "forgotten": 0, "ignored": 0, "refused": 0}
@@ -118,6 +116,7 @@ def test_changed_annotations_are_corrected_and_deleted_or_skipped_ones_forgotten
     assert project.ask("GET", f"/models/{project.name}/examples/ls-{deleted}").status_code == 410
 
 
+@pytest.mark.long
 def test_all_pages_are_read(project):
     for k in range(230):
         project.annotate("glad" if k % 2 else "sad")
@@ -125,6 +124,7 @@ def test_all_pages_are_read(project):
     assert len(project.labels()) == 230
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("change", ["a task less", "a task more"])
 def test_annotations_that_move_between_pages_are_learned_and_counted_once(project, change):
     numbers = [project.annotate("glad" if k % 2 else "sad") for k in range(150)]
@@ -326,6 +326,7 @@ def test_without_an_address_of_label_studio_nothing_changes(tmp_path):
         assert error.value.status == 409
 
 
+@pytest.mark.long
 def test_a_personal_token_is_exchanged_and_the_command_prints_the_outcomes(studio, tmp_path):
     with RunningServer(tmp_path / "data", labelstudio_url=studio.url, labelstudio_token=PERSONAL) as server:
         with Asking(server.url) as ask:

@@ -13,8 +13,6 @@ from tests.helpers.http_client import BASE, Asking, example, refusal
 from tests.helpers.server import RunningServer
 from tests.helpers.states import load_model
 
-pytestmark = pytest.mark.server
-
 RAW = {"kernel": {"type": "rbf"}, "C": 1}
 
 

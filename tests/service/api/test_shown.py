@@ -11,8 +11,6 @@ from tests.helpers.questions import LINE as XS
 from tests.helpers.questions import asked, label, line_model
 from tests.helpers.server import RunningServer
 
-pytestmark = pytest.mark.server
-
 LINE = [{"id": f"c{k}", "x": x} for k, x in enumerate(XS)]
 SHOWS = ["a text", {"text": "one", "url": "https://a.example/1.png", "n": [1, None]}, ["a", 2], 7, False]
 

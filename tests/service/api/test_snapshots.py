@@ -21,8 +21,6 @@ from tests.helpers.redis_server import RedisServer
 from tests.helpers.states import digest_of, load_model
 from tests.helpers.worker import SIZES, examples_of, learning, until, with_worker, working
 
-pytestmark = pytest.mark.server
-
 
 async def do(worker, what, seed, n):
     """Change the model. The same seed and n give the same changes."""
@@ -65,6 +63,7 @@ def unlike(changes):
     return [(what, 100 * place + seed, n) for place, (what, seed, n) in enumerate(changes)]
 
 
+@pytest.mark.long
 @settings(max_examples=15, deadline=None)
 @given(st.lists(CHANGES, max_size=4), st.lists(CHANGES, max_size=4), st.lists(CHANGES, max_size=4))
 def test_a_rolled_back_model_equals_a_model_that_never_had_the_undone_events(before, undone, after):
@@ -103,6 +102,7 @@ def test_a_rolled_back_model_equals_a_model_that_never_had_the_undone_events(bef
     assert with_worker(with_rollback) == with_worker(without)
 
 
+@pytest.mark.long
 @settings(max_examples=15, deadline=None)
 @given(st.lists(WITH_ROLLBACKS, min_size=3, max_size=14), st.integers(2, 30))
 def test_every_earlier_state_of_a_model_can_be_folded_again_to_the_bit(changes, snapshot_examples):

@@ -16,8 +16,6 @@ from tests.helpers.http_client import Asking, example
 from tests.helpers.server import PATIENCE_S, RunningServer, eventually
 from tests.helpers.stream_client import closed, granted, opened, refused
 
-pytestmark = pytest.mark.server
-
 A, B = example([0, 1], "up", "a"), example([1, 0], "down", "b")
 
 
@@ -146,6 +144,7 @@ def test_a_model_fed_by_a_socket_equals_one_fed_by_requests(ask, model):
     assert results == [result for one in stream for result in twin.learn(one)]
 
 
+@pytest.mark.long
 def test_a_client_that_does_not_read_is_held_up_and_goes_on_later(tmp_path):
     # The connection holds 4 MB of the 13 MB of answers, and 36 MB of the 60 MB of requests.
     frames, each, blanks = 500, 100, " " * 100_000
@@ -255,6 +254,7 @@ def test_a_subscription_may_not_begin_beyond_the_log(socket):
     refused(socket.ask("subscribe"), "conflict")
 
 
+@pytest.mark.long
 def test_a_subscriber_that_falls_behind_gets_an_error_and_keeps_its_socket(tmp_path):
     with RunningServer(tmp_path / "data", limits={"events_kept": 10}) as server, Asking(server.url) as ask:
         model = ask.new_model(features={"type": "dense", "dim": 1000})
@@ -311,6 +311,7 @@ def odd(ask):
         yield model, socket
 
 
+@pytest.mark.long
 @settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=frames.map(json.dumps) | st.text(max_size=20) | st.binary(max_size=20))
 def test_any_frame_is_answered_by_a_frame_and_a_refusal_changes_nothing(odd, data):

@@ -10,8 +10,6 @@ from tests.helpers.http_client import BASE, Asking, example
 from tests.helpers.server import RunningServer
 from tests.helpers.stream_client import closed, granted, opened, refused
 
-pytestmark = pytest.mark.server
-
 A = example([0, 1], "up", "a")
 
 

@@ -9,8 +9,6 @@ from tests.helpers.http_client import Asking, example
 from tests.helpers.server import PATIENCE_S, RunningServer, eventually
 from tests.helpers.stream_client import closed, granted, hear_all, opened
 
-pytestmark = pytest.mark.server
-
 A = example([0, 1], "up", "a")
 
 

@@ -8,8 +8,6 @@ from tests.helpers.changes import NEEDLE, found_in, until_ended
 from tests.helpers.http_client import BASE, AskedModel, Asking, example, refusal
 from tests.helpers.server import RunningServer
 
-pytestmark = pytest.mark.server
-
 TEXT = {"features": {"type": "text", "warmup": 40}, "kernel": {"type": "linear"}}
 COLD, WARM = (
     ["snow and ice", "a cold wind, frost", "ice on the road", "frozen pipes"],

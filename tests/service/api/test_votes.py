@@ -1,11 +1,7 @@
 """Several annotators label one candidate: which label is learned, and who is asked next."""
 
-import pytest
-
 from tests.helpers.http_client import refusal
 from tests.helpers.questions import LINE, asked, label, offered, taught, until_over
-
-pytestmark = pytest.mark.server
 
 
 def test_with_overlap_the_majority_is_learned_at_the_last_label(ask):

@@ -8,8 +8,6 @@ import pytest
 from tests.helpers.http_client import BASE, AskedModel, example, refusal
 from tests.helpers.questions import asked, named_model
 
-pytestmark = pytest.mark.server
-
 # -- further epochs -------------------------------------------------------------------------------------------------
 
 

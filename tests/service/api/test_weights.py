@@ -9,8 +9,6 @@ import pytest
 from hinged import Client, HingedError
 from tests.helpers.server import RunningServer
 
-pytestmark = pytest.mark.server
-
 BODY = {"solver": "lasvm", "kernel": {"type": "rbf", "gamma": 1}, "features": {"type": "dense", "dim": 2}, "C": 0.5}
 BODY["features"]["scale"] = None
 
@@ -34,6 +32,7 @@ def examples_of(X, y, weights):
     ]
 
 
+@pytest.mark.long
 def test_json_frames_and_bytes_teach_the_same_weights(ask):
     X, y, weights = stream(60)
     told = examples_of(X, y, weights)

@@ -10,8 +10,6 @@ from hinged.service.cluster.placement import Move
 from hinged.service.store.redis.board import Board
 from tests.helpers.redis_server import RedisServer
 
-pytestmark = pytest.mark.server
-
 NODE = {"alive": True, "beat_age_s": 0.1, "memory_max_bytes": 2**30, "processors": 4}
 
 

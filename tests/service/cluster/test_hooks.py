@@ -6,8 +6,6 @@ from tests.helpers.nodes import Nodes, ask, make
 from tests.helpers.receiver import Receiver, is_signed
 from tests.helpers.server import PATIENCE_S, eventually
 
-pytestmark = pytest.mark.server
-
 SETTINGS = {
     "limits": {"hook_record_s": 0.05, "hook_call_s": PATIENCE_S},
     "hooks_secret": "a secret of the operator, which is long",
@@ -26,6 +24,7 @@ def waiting(server):
     return hook["waiting"]
 
 
+@pytest.mark.long
 def test_a_new_owner_delivers_the_rest_in_order_after_a_move_and_after_a_kill(tmp_path):
     with Receiver() as receiver, Nodes(tmp_path, 2, hooks_hosts=receiver.host, **SETTINGS) as nodes:
         here, there = nodes.servers

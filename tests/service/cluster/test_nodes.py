@@ -14,8 +14,6 @@ from tests.helpers.http_client import example
 from tests.helpers.nodes import Nodes, ask, make
 from tests.helpers.server import PATIENCE_S, RunningServer, eventually
 
-pytestmark = pytest.mark.server
-
 KEYS = ("model", "owner", "epoch", "position")
 
 
@@ -177,6 +175,7 @@ def test_without_an_answer_of_a_server_its_models_are_shown_without_figures(here
     assert "state" not in model
 
 
+@pytest.mark.long
 def test_a_starting_server_is_ready_once_the_models_that_it_claims_are_loaded(tmp_path):
     names = [f"m{k}" for k in range(12)]
     with Nodes(tmp_path, 1) as nodes:
@@ -193,6 +192,7 @@ def run_balance(nodes, *options):
     return hinged("cluster", "balance", "--store", nodes.redis.url, *options).stdout
 
 
+@pytest.mark.long
 def test_a_server_that_joins_gets_models_when_the_controller_runs(nodes, here, third):
     for k in range(12):
         make(here, f"balanced{k}")
@@ -249,6 +249,7 @@ def test_other_servers_answer_for_the_models_of_a_killed_server(here, third):
     assert owner_of(here, "orphan") != third.url
 
 
+@pytest.mark.long
 def test_a_server_whose_models_were_claimed_while_it_slept_writes_nothing_and_asks_their_owners(here, third):
     make(third, "slept")
     learn(third, "slept", "a")
@@ -269,6 +270,7 @@ def test_a_server_that_stops_in_order_leaves_its_models_to_the_others_at_once(he
     assert until_answered(here, "left")["examples"] == 1
 
 
+@pytest.mark.long
 def test_no_server_answers_from_memory_while_the_store_is_away_for_long(nodes, here):
     make(here, "unsure")
     learn(here, "unsure", "a", "b")

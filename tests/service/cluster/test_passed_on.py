@@ -21,8 +21,6 @@ from tests.helpers.nodes import Nodes, ask, make
 from tests.helpers.server import PATIENCE_S, eventually, free_port
 from tests.helpers.stream_client import closed, followed, granted, opened
 
-pytestmark = pytest.mark.server
-
 BODY_BYTES_MAX = 2_000_000
 
 
@@ -118,6 +116,7 @@ def test_a_request_that_comes_byte_by_byte_is_passed_on_whole(here, there):
     assert ask(here, "GET", "/models/slowly").json()["examples"] == 2
 
 
+@pytest.mark.long
 def test_long_bodies_go_both_ways(here, there):
     make_known(here, "long", there)
     examples = [example([k % 97 / 97, k % 89 / 89], "ab"[k % 2], f"{k:060}") for k in range(10_000)]
@@ -298,6 +297,7 @@ def test_a_socket_is_closed_with_service_restart_when_its_owner_is_gone(here, th
     assert (code, reason) == (1012, f"the server at {third.url} is gone; the model comes back")
 
 
+@pytest.mark.long
 def test_a_socket_is_closed_with_service_restart_when_its_owner_gives_no_sign_of_life(here, third):
     make_known(third, "asleep", here)
     with opened(here.url, "/models/asleep/stream") as socket:
@@ -318,6 +318,7 @@ def test_a_socket_is_closed_with_service_restart_when_the_server_in_between_stop
         third.process.wait(PATIENCE_S)
 
 
+@pytest.mark.long
 def test_a_handshake_is_refused_and_may_be_repeated_when_the_owner_cannot_be_reached(here, third):
     make_known(third, "away", here)
     third.process.send_signal(signal.SIGSTOP)

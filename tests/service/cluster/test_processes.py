@@ -12,8 +12,6 @@ from tests.helpers.nodes import Nodes, ask, make
 from tests.helpers.server import ended, eventually, wait_for_children
 from tests.helpers.stream_client import closed, followed, granted, opened
 
-pytestmark = pytest.mark.server
-
 MODELS = [f"m{k}" for k in range(12)]
 
 
@@ -42,6 +40,7 @@ def learn(http, server, name, given):
     eventually(lambda: http.post(f"{server.url}/models/{name}/learn", json=body).status_code == 200)
 
 
+@pytest.mark.long
 def test_every_process_is_a_member_and_may_own_models(nodes, here, there):
     found = owners(here)
     assert sorted(found) == sorted(MODELS)
@@ -52,6 +51,7 @@ def test_every_process_is_a_member_and_may_own_models(nodes, here, there):
     assert all(model["state"] == "serving" for model in shown["models"])  # each process reported its models
 
 
+@pytest.mark.long
 def test_over_one_connection_each_model_is_learned_wherever_it_is(here, there):
     for server in (here, there):
         with httpx.Client(timeout=60) as http:

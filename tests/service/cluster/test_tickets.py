@@ -7,8 +7,6 @@ from tests.helpers.http_client import BASE, refusal
 from tests.helpers.nodes import Nodes, ask
 from tests.helpers.stream_client import followed
 
-pytestmark = pytest.mark.server
-
 
 @pytest.fixture(scope="module")
 def nodes(tmp_path_factory):

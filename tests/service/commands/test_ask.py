@@ -247,6 +247,7 @@ TestHistory = pytest.mark.long(History.TestCase)
 TestHistory.settings = settings(max_examples=40, stateful_step_count=30, deadline=None)
 
 
+@pytest.mark.long
 def test_the_label_budget_is_kept_whatever_share_lies_inside_the_margin():
     for budget, explore, share in ((0.1, 0.05, 0.5), (0.3, 0.0, 0.9), (0.05, 1.0, 0.2), (0.5, 0.2, 0.1)):
         wanting = LabelBudget(7, Labelling(budget=budget, explore=explore))

@@ -79,9 +79,9 @@ def worker():
             loop.close()
 
 
+@pytest.mark.long
 @settings(max_examples=300, deadline=None)
 @given(requests=requests)
-@pytest.mark.long
 def test_the_quick_plan_equals_the_long_plan(worker, requests):
     batch = [learning(worker.model, examples) for examples in requests]
     plans = []

@@ -93,6 +93,7 @@ def of_any_solver():
     return st.builds(body, st.sampled_from(SOLVER_NAMES), kernels, features, st.fixed_dictionaries({}, optional=shared))
 
 
+@pytest.mark.long
 @given(body=of_any_solver(), old=st.booleans())
 @settings(max_examples=200, suppress_health_check=[HealthCheck.filter_too_much])
 def test_a_shown_configuration_makes_the_same_model_and_changes_nothing(body, old):

@@ -175,7 +175,6 @@ def test_the_classifier_takes_an_embedding():
 # -- servers and logs ---------------------------------------------------------------------------------------------
 
 
-@pytest.mark.server
 @pytest.mark.long
 def test_a_killed_server_and_a_replay_have_the_same_bits(tmp_path):
     with RunningServer(tmp_path / "data") as server, Asking(server.url) as ask:

@@ -49,6 +49,7 @@ def test_an_incomplete_kind_of_features_is_refused_at_import():
         known_features(Features)
 
 
+@pytest.mark.long
 def test_no_other_module_tests_for_a_kind_of_features_or_column():
     kinds = {kind.__name__ for kind in (*FEATURES, *KINDS.values())}
     kinds |= {"RecordFeatures", "Vocabulary", "Scaling", "RecordReader", "ScaleReader"}

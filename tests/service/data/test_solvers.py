@@ -12,8 +12,6 @@ from hinged.solvers.catalogue import SOLVERS
 from tests.helpers.http_client import AskedModel, Asking, example, refusal
 from tests.helpers.server import RunningServer
 
-pytestmark = pytest.mark.server
-
 names = pytest.mark.parametrize("name", SOLVER_NAMES)
 STREAM = [example([math.sin(k), math.cos(2 * k)], "ab"[k % 2], f"e{k}") for k in range(60)]
 BODY = {"kernel": {"type": "rbf", "gamma": 1.0}, "features": {"type": "dense", "dim": 2}}
@@ -68,6 +66,7 @@ def test_defaults_of_the_configuration_equal_the_solvers(name):
             assert getattr(built, attribute) == value, attribute
 
 
+@pytest.mark.long
 def test_all_models_are_the_same_after_a_restart_and_after_kill_9(server, ask):
     models = {}
     for key, (name, parameters) in MODELS.items():

@@ -56,11 +56,13 @@ def windows():
         yield
 
 
+@pytest.mark.long
 @given(text=texts())
 def test_a_text_parsed_in_slices_gives_the_same_value(text):
     assert repr(at_once(tree(text, ANY))) == repr(from_json(text))
 
 
+@pytest.mark.long
 @given(text=damaged() | st.binary(max_size=60))
 def test_slices_refuse_exactly_the_texts_that_pydantic_refuses(text):
     try:
@@ -90,6 +92,7 @@ def test_taken_elements_come_in_order_and_leave_an_empty_list(examples, more):
 rows = st.lists(st.lists(scalars, min_size=1, max_size=9), min_size=1, max_size=9)
 
 
+@pytest.mark.long
 @given(rows=rows, more=values)
 def test_the_elements_of_flat_arrays_come_one_after_another(rows, more):
     rows.insert(0, ["longer than a window" * 2])
@@ -122,6 +125,7 @@ def all_values(value):
     return isinstance(value, list | dict) + len(inner(value)) + sum(map(all_values, inner(value)))
 
 
+@pytest.mark.long
 @given(value=values, depth=st.integers(0, 12), window=st.sampled_from([WINDOW, 10_000]))
 def test_values_in_nested_arrays_and_objects_are_limited(value, depth, window):
     for _ in range(depth):

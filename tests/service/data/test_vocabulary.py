@@ -158,10 +158,10 @@ def test_batching_changes_no_bit(kinds, data, warmup, columns_max):
     assert whole(one) == whole(other)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kinds", [{}, KINDS])
 @settings(deadline=None)
 @given(st.data(), st.integers(0, 12), st.integers(1, 20))
-@pytest.mark.long
 def test_a_loaded_state_continues_as_if_never_saved(kinds, data, warmup, columns_max):
     records = data.draw(spoken if kinds else streams)
     at = data.draw(st.integers(0, len(records)))
@@ -217,8 +217,8 @@ def test_a_warm_up_takes_no_more_than_was_declared():
     assert vocabulary.observed == []
 
 
-@given(streams, streams, streams)
 @pytest.mark.long
+@given(streams, streams, streams)
 def test_a_reader_encodes_as_the_vocabulary_did_when_it_was_made(first, later, asked):
     vocabulary = Vocabulary(0, 12)
     vocabulary.encode(first)
@@ -235,6 +235,7 @@ def test_a_reader_encodes_as_the_vocabulary_did_when_it_was_made(first, later, a
         vocabulary.encode(later)
 
 
+@pytest.mark.long
 def test_a_reader_gives_the_same_rows_while_another_thread_adds_columns():
     vocabulary = taught([{"a": n, "s": f"{n}"} for n in range(20)], columns_max=200_000)
     asked = [{"a": 3, "s": "7", "t": "late"}, {"s": f"{50_000}", "n1": 4}]
@@ -258,6 +259,7 @@ def test_a_reader_gives_the_same_rows_while_another_thread_adds_columns():
     assert vocabulary.reader().encode(asked)[1].size == 5
 
 
+@pytest.mark.long
 @settings(max_examples=200)
 @given(streams.filter(len))
 def test_the_spread_is_the_mean_over_all_pairs_of_rows(records):

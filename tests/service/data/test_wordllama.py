@@ -84,6 +84,7 @@ def test_tokens_equal_those_of_the_package_tokenizers(text):
     assert wordllama().tokens(text) == expected
 
 
+@pytest.mark.long
 def test_vectors_equal_those_of_the_package_wordllama():
     # Another process, because the package changes the settings of Python's logs.
     files = [str(FOLDER / TOKENS), str(FOLDER / WEIGHTS)]

@@ -19,8 +19,6 @@ from hinged.service.settings import Settings
 from tests.helpers.http_client import BASE, Asking, example, refusal
 from tests.helpers.server import RunningServer
 
-pytestmark = pytest.mark.server
-
 ROLES = ("reader", "annotator", "writer", "admin")
 
 

@@ -16,8 +16,6 @@ from tests.helpers.http_client import BASE, Asking
 from tests.helpers.server import PATIENCE_S, RunningServer
 from tests.helpers.stream_client import opened
 
-pytestmark = pytest.mark.server
-
 HOLD_MAX_S = "0.02"
 TRIES = 4
 """Number of times that a body is sent beside other tests, and then without them. If a body blocks the loop, it does so
@@ -133,6 +131,7 @@ def test_a_hostile_body_is_refused_without_holding_the_loop(ask, what):
     assert not seconds
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_random_body_is_refused_without_holding_the_loop(ask, seed):
     answer, seconds = held(ask, partial(sent, ask, *random_hostile(seed)))
@@ -140,6 +139,7 @@ def test_a_random_body_is_refused_without_holding_the_loop(ask, seed):
     assert not seconds
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("what", VALID)
 def test_a_long_body_is_answered_without_holding_the_loop(ask, what):
     answer, seconds = held(ask, partial(sent, ask, *VALID[what]()))
@@ -147,6 +147,7 @@ def test_a_long_body_is_answered_without_holding_the_loop(ask, what):
     assert not seconds
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("form", FORMS)
 def test_a_batch_of_any_size_is_predicted_without_holding_the_loop(ask, form, size):
@@ -189,6 +190,7 @@ def test_a_hostile_frame_is_refused_without_holding_the_loop(server, ask, what):
         assert not held(ask, send)[1]
 
 
+@pytest.mark.long
 def test_a_long_answer_to_a_frame_comes_whole_without_holding_the_loop(server, ask):
     frame = {"op": "predict", "examples": [{"x": EMPTY} for _ in range(8000)], "probabilities": True}
     with opened(server.url, "/models/many/stream") as socket:

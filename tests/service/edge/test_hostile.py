@@ -24,8 +24,6 @@ from tests.helpers.guarded_server import (
     splits,
 )
 
-pytestmark = pytest.mark.server
-
 
 @pytest.fixture(scope="module")
 def guarded(tmp_path_factory):
@@ -51,6 +49,7 @@ def heads(draw):
     return [("x-a", " " * size + "v")]
 
 
+@pytest.mark.long
 @often
 @given(more=heads(), where=splits)
 @example(more=[(f"x-{k:04}", "v") for k in range(9000)], where=[])
@@ -75,6 +74,7 @@ def test_the_limit_of_a_head_is_exact(guarded):
             assert line.answer()[0] == status
 
 
+@pytest.mark.long
 @often
 @given(more=heads(), size=st.integers(0, BODY_BYTES_MAX), where=splits)
 @example(more=[(f"x-{k:04}", "v") for k in range(9000)], size=0, where=[])
@@ -178,6 +178,7 @@ def test_malformed_chunks_get_400_and_the_connection_ends(guarded, method, path,
         assert line.ended()
 
 
+@pytest.mark.long
 @often
 @given(
     body=st.lists(

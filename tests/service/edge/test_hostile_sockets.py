@@ -14,8 +14,6 @@ from tests.helpers.guarded_server import FRAME_BYTES_MAX, LINES, Guarded, Line, 
 from tests.helpers.http_client import Asking
 from tests.helpers.server import RunningServer
 
-pytestmark = pytest.mark.server
-
 
 @pytest.fixture(scope="module")
 def guarded(tmp_path_factory):
@@ -275,6 +273,7 @@ bits = st.builds(
 )
 
 
+@pytest.mark.long
 @often
 @example(sent=[frame(b"", CLOSE)], where=[])
 @given(sent=st.lists(bits | st.just(END), max_size=8), where=splits)

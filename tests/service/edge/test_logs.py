@@ -9,8 +9,6 @@ from hinged.service.edge.logs import JSONLines
 from tests.helpers.http_client import BASE, Asking, example
 from tests.helpers.server import RunningServer
 
-pytestmark = pytest.mark.server
-
 CONTENT = "4.56789"
 
 

@@ -11,8 +11,6 @@ from hinged.service.settings import Settings
 from tests.helpers.http_client import BASE, Asking, example, refusal
 from tests.helpers.server import PATIENCE_S, RunningServer
 
-pytestmark = pytest.mark.server
-
 
 @pytest.fixture(scope="module")
 def elsewhere(tmp_path_factory):

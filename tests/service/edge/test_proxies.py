@@ -7,8 +7,6 @@ from hinged.service.edge.keys import create_key
 from hinged.service.settings import Settings
 from tests.helpers.server import PATIENCE_S, PLAIN, RunningServer, eventually
 
-pytestmark = pytest.mark.server
-
 UNKNOWN = "a key that is not known, from "
 FORGED = {"authorization": "Bearer nobody", "x-forwarded-for": "203.0.113.7"}
 NAMES = [f"m{k}" for k in range(8)]

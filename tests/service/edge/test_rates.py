@@ -74,7 +74,6 @@ def guarded(tmp_path_factory):
         yield server, ask, keys
 
 
-@pytest.mark.server
 @pytest.mark.parametrize(
     ("method", "path", "body"), [("GET", "/models/m", b""), ("POST", "/models/m/predict", b'{"x": [0, 1]}')]
 )
@@ -98,7 +97,7 @@ def test_requests_above_the_rate_get_429_and_other_keys_are_answered(guarded, me
     refusal(ask("GET", "/models/m"), 401, "unauthenticated")
 
 
-@pytest.mark.server
+@pytest.mark.long
 def test_frames_above_the_rate_wait(guarded):
     server, _, keys = guarded
     begun, frames = time.monotonic(), 4 * RATE

@@ -91,6 +91,7 @@ def parts_of(both, sent):
     return parts
 
 
+@pytest.mark.long
 @settings(max_examples=100)
 @given(
     st.lists(
@@ -270,6 +271,7 @@ def test_a_connection_that_was_used_again_stays_open(both):
     assert client.answers.count(b"HTTP/1.1 200 OK") == 3
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("path", ["/models/m/predict", "/models/m/predict?min_position=0"])
 def test_a_client_that_sends_thousands_of_requests_ahead_must_wait_for_answers(both, path):
     data = request("POST", path, PREDICT, key=both.keys["reader"], headers=[("x-a", "v" * 3_000)])

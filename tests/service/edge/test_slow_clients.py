@@ -13,8 +13,6 @@ import pytest
 from tests.helpers.http_client import Asking, example
 from tests.helpers.server import PATIENCE_S, RunningServer, eventually
 
-pytestmark = pytest.mark.server
-
 REQUEST_S = 1.0
 HEAD = "POST /models/slow/learn HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
 
@@ -107,6 +105,7 @@ def test_a_long_body_has_more_time_as_more_of_it_comes(line, hasty):
     assert everything(line).startswith(b"HTTP/1.1 200")
 
 
+@pytest.mark.long
 def test_work_of_the_server_does_not_use_the_clients_time(hasty):
     rng = random.Random(7)
     with Asking(hasty.url) as ask:
@@ -128,6 +127,7 @@ def test_data_that_is_not_http_is_refused_in_the_shape_of_all_errors(line):
     refused(everything(line), 400, "bad_request")
 
 
+@pytest.mark.long
 def test_the_rest_of_a_refused_body_is_not_awaited_for_ever(line):
     line.sendall((HEAD + "Content-Length: 60000000\r\n\r\n").encode())
     assert line.recv(65536).startswith(b"HTTP/1.1 413")
@@ -142,6 +142,7 @@ def test_the_rest_of_a_refused_body_is_not_awaited_for_ever(line):
     eventually(cut_off)
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not hasattr(socket, "TCP_USER_TIMEOUT"), reason="the system breaks no such connections")
 def test_a_client_that_does_not_read_an_answer_is_cut_off_and_others_are_answered(hasty):
     labels = [f"{i}: {'a long label' * 15}" for i in range(200)]

@@ -13,8 +13,6 @@ from hinged.service.edge.start import refuse_taken_address, unknown_names
 from hinged.service.settings import Settings
 from tests.helpers.server import RunningServer
 
-pytestmark = pytest.mark.server
-
 NOT_TO_BE_SENT = "hinged: HINGED_LABELSTUDIO_TOKEN: it must be one line of ASCII, without control characters\n"
 
 

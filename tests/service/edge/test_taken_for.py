@@ -161,13 +161,19 @@ def cut(stream, *at):
 
 
 @pytest.mark.parametrize("stream", KNOWN, ids=range(len(KNOWN)))
-def test_streams_that_deceived_other_parsers_are_parsed_like_by_h11_wherever_they_are_cut(reading, stream):
+def test_streams_that_deceived_other_parsers_are_parsed_like_by_h11_at_once_and_byte_by_byte(reading, stream):
     check(reading, stream, [stream])
     check(reading, stream, cut(stream, *range(len(stream))))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("stream", KNOWN, ids=range(len(KNOWN)))
+def test_so_are_they_wherever_they_are_cut(reading, stream):
     for at in range(1, len(stream), reading.step):
         check(reading, stream, cut(stream, at))
 
 
+@pytest.mark.long
 @settings(max_examples=200, deadline=None)
 @given(stream=streams(), at=st.lists(st.floats(0, 1), max_size=4))
 def test_any_stream_is_parsed_like_by_h11_however_it_comes(reading, stream, at):

@@ -11,8 +11,6 @@ from hinged.service.edge.traces import open_spans
 from tests.helpers.http_client import Asking, example
 from tests.helpers.server import RunningServer, eventually
 
-pytestmark = pytest.mark.server
-
 TRACE = "0af7651916cd43dd8448eb211c80319c"
 
 
@@ -85,6 +83,7 @@ def traced(request, tmp_path_factory):
     collector.close()
 
 
+@pytest.mark.long
 def test_a_span_has_route_model_and_status_and_continues_the_clients_trace(traced):
     ask, collector = traced
     model = ask.new_model("traced")

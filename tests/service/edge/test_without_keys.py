@@ -9,8 +9,6 @@ from hinged.service.edge.keys import create_key
 from tests.helpers.http_client import Asking
 from tests.helpers.server import RunningServer
 
-pytestmark = pytest.mark.server
-
 
 @pytest.mark.parametrize(
     ("host", "loopback"),

@@ -76,13 +76,13 @@ steps = st.lists(
 )
 
 
+@pytest.mark.long
 @settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(steps=steps, kept=st.integers(1, 40))
 @example(  # a page that ends with a note of an earlier position
     steps=[("join", 0), ("read", 0), ("grow", 1), ("late snapshot", 1), ("read", 0), *3 * [("grow", 1)], ("read", 0)],
     kept=2,
 )
-@pytest.mark.long
 def test_a_follower_gets_every_event_once_in_order_or_an_error_that_it_fell_behind(store, steps, kept):
     async def main():
         scene = Scene(store, kept)

@@ -12,8 +12,6 @@ from tests.helpers.http_client import Asking, example, refusal
 from tests.helpers.server import RunningServer
 from tests.helpers.slow_server import BREAKS, SLOW
 
-pytestmark = pytest.mark.server
-
 SLOWLY = ("-m", "tests.helpers.slow_server")
 PLAIN = ("-m", "hinged")
 HOURS = {"C": SLOW + 10_000}
@@ -102,6 +100,7 @@ def slow(server, ask):
     teaching.wait()
 
 
+@pytest.mark.long
 def test_beside_models_that_learn_for_hours_other_models_learn_predict_and_report_figures(slow, ask):
     names, teaching = slow
     model = ask.new_model()
@@ -118,6 +117,7 @@ def test_beside_models_that_learn_for_hours_other_models_learn_predict_and_repor
     assert sum(metrics(ask)["hinged_turn_wait_seconds_total", name] for name in names) >= 0
 
 
+@pytest.mark.long
 def test_a_model_that_learns_for_hours_is_deleted_at_once_and_others_come_and_go_meanwhile(slow, ask):
     names, teaching = slow
     gone, *others = names
@@ -155,6 +155,7 @@ def test_creations_and_deletions_of_one_name_happen_one_after_the_other(server, 
     assert ask("DELETE", "/models/disputed").status_code == (200 if there else 404)
 
 
+@pytest.mark.long
 def test_sigterm_gives_up_learning_that_takes_hours_and_keeps_what_was_acknowledged(tmp_path):
     with running(tmp_path, shutdown_s=1) as server, Asking(server.url) as ask:
         names = [ask.new_model(**HOURS).name for _ in range(3)]
@@ -185,6 +186,7 @@ def taught(tmp_path):
     return teach
 
 
+@pytest.mark.long
 def test_each_of_fifty_models_serves_as_soon_as_it_is_loaded(taught):
     quick = [f"quick{k}" for k in range(44)]
     slow = [f"slow{k}" for k in range(6)]

@@ -24,8 +24,6 @@ from tests.helpers.server import RunningServer
 from tests.helpers.states import digest_of, load_model
 from tests.helpers.worker import SIZES, examples_of, learning, on_worker, until, with_worker, working
 
-pytestmark = pytest.mark.server
-
 BAD = 7.5  # the solver fails at this feature value
 
 
@@ -295,6 +293,7 @@ def test_a_damaged_event_can_be_set_aside_and_later_events_count(tmp_path):
     store.close()
 
 
+@pytest.mark.long
 def test_a_server_serves_a_model_with_a_damaged_event_until_the_command_line_sets_it_aside(tmp_path):
     server = RunningServer(tmp_path / "data")
     examples = [{"id": f"e{k}", "x": [k % 2, k / 9], "y": "np"[k % 2]} for k in range(9)]

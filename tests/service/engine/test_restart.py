@@ -11,8 +11,6 @@ from tests.helpers.fixtures import server_with, speaking
 from tests.helpers.http_client import BASE, Asking, example, refusal
 from tests.helpers.server import PATIENCE_S, RunningServer, ended, eventually, wait_for_children
 
-pytestmark = [pytest.mark.server, pytest.mark.longest]
-
 KEPT = 10
 STREAM = [example([math.sin(k), math.cos(2 * k)], k % 3, f"e{k}") for k in range(40)]
 NAMELESS = [example([math.cos(k), math.sin(3 * k)], k % 3) for k in range(20)]
@@ -36,6 +34,7 @@ server = server_with(snapshot_examples=15)  # the tests stop and restart it
 ask = speaking(Asking)
 
 
+@pytest.mark.long
 def test_a_model_is_the_same_after_a_restart(server, ask):
     whole, parted = ask.new_model(), ask.new_model()
     whole.learn(*STREAM, *NAMELESS)
@@ -97,6 +96,7 @@ def check_forgotten(model, first):
     assert model.figures() == before
 
 
+@pytest.mark.long
 def test_an_id_is_known_for_good_even_if_its_first_answer_is_gone(server, ask):
     restarted(server, answers_kept=KEPT)
     model = ask.new_model("ring")
@@ -160,6 +160,7 @@ def test_while_it_starts_the_server_is_alive_and_answers_503(server, ask, tmp_pa
     assert {entry["model"]: entry["examples"] for entry in listed}["waits"] == len(STREAM)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL])
 def test_a_server_that_ends_while_it_compiles_leaves_no_process_behind(tmp_path, how):
     starting = RunningServer(tmp_path / "data")

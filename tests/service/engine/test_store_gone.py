@@ -10,8 +10,6 @@ from tests.helpers.http_client import BASE, Asking, example, refusal
 from tests.helpers.redis_server import RedisServer
 from tests.helpers.server import RunningServer
 
-pytestmark = pytest.mark.server
-
 EXAMPLES = [example([k % 5, k % 3], "ab"[k % 2], f"e{k}") for k in range(20)]
 
 

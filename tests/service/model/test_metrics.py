@@ -223,6 +223,7 @@ def grown(batches_of, seed=0):
     return metrics
 
 
+@pytest.mark.long
 @settings(max_examples=20, deadline=None)
 @given(cuts=st.lists(st.integers(0, 700), max_size=8), seed=st.integers(0, 9))
 def test_batches_change_no_bit(cuts, seed):

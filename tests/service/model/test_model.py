@@ -82,6 +82,7 @@ PARTED = [
 """Configurations with which a micro-batch is learned as one part, or as many parts."""
 
 
+@pytest.mark.long
 @settings(max_examples=40, deadline=None)
 @given(cuts=st.lists(st.integers(0, 80), max_size=10), seed=st.integers(0, 5), configuration=st.sampled_from(PARTED))
 def test_the_same_examples_give_the_same_state_however_they_were_batched(cuts, seed, configuration):
@@ -96,6 +97,7 @@ def test_the_same_examples_give_the_same_state_however_they_were_batched(cuts, s
     assert digest_of(parts) == digest_of(whole)
 
 
+@pytest.mark.long
 @settings(max_examples=20, deadline=None)
 @given(cut=st.integers(0, 60), seed=st.integers(0, 5), finish=st.booleans())
 def test_a_snapshot_and_the_log_after_it_equal_the_whole_log(cut, seed, finish):
@@ -116,6 +118,7 @@ def test_a_snapshot_and_the_log_after_it_equal_the_whole_log(cut, seed, finish):
     assert restored.snapshot() == model.snapshot()
 
 
+@pytest.mark.long
 @given(edges=st.lists(st.integers(0, 12), min_size=2, max_size=2), forgotten=st.sets(st.integers(1, 11)))
 def test_a_part_of_a_learned_batch_has_its_rows(edges, forgotten):
     begin, end = sorted(edges)

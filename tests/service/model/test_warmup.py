@@ -69,6 +69,7 @@ def stream(seed, n, features):
     return X.tolist(), labels
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("features", [DENSE, SPARSE], ids=["dense", "sparse"])
 @given(
     cuts=st.lists(st.integers(0, 60), max_size=4).map(lambda at: sorted({0, 60, *at})),
@@ -76,7 +77,6 @@ def stream(seed, n, features):
     offered=st.integers(0, 30),
 )
 @settings(max_examples=25, deadline=None)
-@pytest.mark.long
 def test_the_state_is_the_same_for_any_batches_and_restarts(features, cuts, restarts, offered):
     xs, labels = stream(1, 60, features)
     ids = [f"e{k}" for k in range(60)]

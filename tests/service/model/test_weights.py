@@ -22,8 +22,6 @@ from hinged.service.settings import Settings
 from tests.helpers.states import digest_of
 from tests.helpers.worker import SIZES
 
-pytestmark = pytest.mark.compiles
-
 PLAIN = {"solver": "lasvm", "C": 2, "kernel": {"type": "rbf", "gamma": 0.5}}
 DENSE = {"type": "dense", "dim": 2, "scale": None}
 WARMING = {"type": "dense", "dim": 2, "warmup": 30}

@@ -23,8 +23,6 @@ from tests.helpers.http_client import example as labelled
 from tests.helpers.redis_server import RedisServer
 from tests.helpers.server import PATIENCE_S, PLAIN, RunningServer, eventually, is_taken, wait_for_children
 
-pytestmark = [pytest.mark.server, pytest.mark.longest]
-
 OTHER = TWO[0]
 """A model of the second process. The second process also follows `m`, a model of the first process."""
 LEARNED = [labelled([k / 10, k % 3], "ab"[k % 2]) for k in range(20)]
@@ -86,6 +84,7 @@ def made(server):
     return server
 
 
+@pytest.mark.long
 def test_followers_answer_like_the_owner(server):
     xs = [[k / 7, k % 5] for k in range(30)]
     body = {"examples": [{"x": x} for x in xs], "probabilities": True, "explain": 2}
@@ -232,6 +231,7 @@ def alone(server):
     return answers
 
 
+@pytest.mark.long
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(mix=st.lists(st.integers(0, len(PIPELINED) - 1), min_size=1, max_size=12), where=splits)
 @example(mix=[0, 7, 0, 0, 3, 6, 0], where=[])
@@ -302,6 +302,7 @@ def test_a_killed_follower_is_restarted_and_every_request_is_answered(server):
     until_followed(server)
 
 
+@pytest.mark.long
 def test_while_an_owner_is_away_its_followers_predict_from_everything_it_acknowledged(server):
     learned = fresh(server, "POST", "/models/m/learn", json={"examples": [labelled([3, 1], "a")]}).json()
     positions = []
@@ -328,6 +329,7 @@ def test_while_an_owner_is_away_its_followers_predict_from_everything_it_acknowl
     until_followed(server)
 
 
+@pytest.mark.long
 def test_followers_ask_for_keys_like_the_owner(tmp_path):
     with RunningServer(tmp_path / "data", processes=2) as open_server, Asking(open_server.url) as ask:
         ask.new_model("m").learn(*LEARNED)
@@ -342,6 +344,7 @@ def test_followers_ask_for_keys_like_the_owner(tmp_path):
             assert answer.status_code == 200, answer.text
 
 
+@pytest.mark.long
 def test_a_server_that_is_killed_while_its_processes_start_can_be_restarted_at_once(tmp_path):
     with RunningServer(tmp_path / "data", processes=2) as server:
         for _ in range(2):

@@ -13,8 +13,6 @@ from tests.helpers.redis_server import RedisServer
 from tests.helpers.server import PATIENCE_S, RunningServer, ended, eventually
 from tests.helpers.store_events import CREATED
 
-pytestmark = pytest.mark.server
-
 
 @pytest.fixture(scope="module")
 def redis_server(tmp_path_factory):
@@ -44,6 +42,7 @@ def known(ask):
         assert answer.json()["results"][0]["duplicate"] is True
 
 
+@pytest.mark.long
 def test_models_are_divided_and_come_back_after_kill_9_of_a_process_and_of_all(redis_server, divided, tmp_path):
     with RunningServer(tmp_path / "data", **divided) as server:
         with taken_by(server, 1) as ask:
@@ -66,6 +65,7 @@ def test_models_are_divided_and_come_back_after_kill_9_of_a_process_and_of_all(r
             assert f"{divided['redis_namespace']}:worker-{number}-of-2:{{{name}}}:log" in keys
 
 
+@pytest.mark.long
 def test_a_second_server_takes_the_models_over_and_the_first_ends(divided, tmp_path):
     with RunningServer(tmp_path / "first", **divided) as first:
         with Asking(first.url) as ask:

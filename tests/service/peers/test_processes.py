@@ -22,8 +22,6 @@ from tests.helpers.http_client import BASE, Asking, example, refusal
 from tests.helpers.server import PATIENCE_S, PLAIN, RunningServer, ended, eventually
 from tests.helpers.stream_client import granted, hear_all, opened
 
-pytestmark = [pytest.mark.server, pytest.mark.longest]
-
 
 @pytest.fixture(scope="module", params=[0, 1])
 def server(tmp_path_factory, request):
@@ -167,6 +165,7 @@ def test_a_request_whose_owner_is_killed_ends_with_its_connection(server):
         eventually(lambda: ask("GET", "/readyz").status_code == 200)
 
 
+@pytest.mark.long
 def test_a_socket_whose_owner_is_killed_ends_and_can_be_opened_again(server):
     path = f"/models/{TWO[0]}/stream"
     with line_taken_by(server, 1) as line, opened(server.url, path, sock=line, open_timeout=PATIENCE_S) as socket:
@@ -245,6 +244,7 @@ def test_a_ticket_of_any_process_is_valid_at_the_owner_once(guarded):
             refusal(other("GET", "/models", params={"ticket": given[:-3] + "AAA"}), 401, "unauthenticated")
 
 
+@pytest.mark.long
 def test_a_server_that_stops_in_order_leaves_nothing_running_and_goes_on_with_everything(tmp_path):
     with RunningServer(tmp_path / "data", processes=2) as server:
         with Asking(server.url) as ask:
@@ -270,6 +270,7 @@ def test_a_server_that_stops_in_order_leaves_nothing_running_and_goes_on_with_ev
                 assert learned(ask, name, LEARNED[19])["duplicate"] is True
 
 
+@pytest.mark.long
 def test_a_process_that_cannot_start_again_is_retried_while_the_others_serve(tmp_path):
     with RunningServer(tmp_path / "data", processes=2, shutdown_s=1) as server:
         with Asking(server.url) as ask:
@@ -310,6 +311,7 @@ def test_stores_with_missing_owners_are_left_alone(tmp_path, there, processes, s
     assert sorted(folder.rglob("*")) == before
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("first", "second"),
     [
@@ -340,6 +342,7 @@ def test_a_store_keeps_its_division_under_any_sufficient_number_of_processes(tmp
         assert ("is a former name" in server.log.read_text()[said:]) == bool(former)
 
 
+@pytest.mark.long
 def test_a_store_divided_by_one_is_the_store_of_a_single_process(tmp_path):
     SQLiteStore(tmp_path / "data" / "worker-1-of-1").close()
     for processes in (1, 2):

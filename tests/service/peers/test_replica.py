@@ -82,9 +82,9 @@ async def something(rng, worker, examples):
             await worker.command(Ask(1, f"ann{rng.randrange(3)}", "random", 60_000, None, 100))
 
 
+@pytest.mark.long
 @settings(max_examples=15, deadline=None)
 @given(seed=st.integers(0, 10**6), log_kept=st.sampled_from([None, 0, 5]), change=st.sampled_from([{}, EXACT]))
-@pytest.mark.long
 def test_after_any_change_a_replica_equals_its_model_to_the_bit(tmp_path_factory, seed, log_kept, change):
     rng, examples = random.Random(seed), examples_of(0, 200)
 

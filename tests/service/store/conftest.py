@@ -122,7 +122,7 @@ def on_redis(redis_server):
     )
 
 
-@pytest.fixture(params=["on_sqlite", pytest.param("on_redis", marks=pytest.mark.server)])
+@pytest.fixture(params=["on_sqlite", "on_redis"])
 def backend(request):
     return request.getfixturevalue(request.param)
 

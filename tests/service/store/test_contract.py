@@ -164,7 +164,6 @@ def test_a_closed_store_is_unavailable(store, model, reopen):
             call()
 
 
-@pytest.mark.long
 def test_acknowledged_events_survive_kill_9(backend, reopen, store, model):
     reopen.close()
     acknowledged = 1

@@ -77,7 +77,6 @@ def test_a_snapshot_of_a_model_that_is_deleted_meanwhile_leaves_nothing(store, m
 
 
 @pytest.mark.usefixtures("long")
-@pytest.mark.long
 def test_a_crash_in_the_middle_of_a_snapshot_leaves_the_older_snapshots(backend, reopen, store, model):
     for position in (1, 2):
         store.put_snapshot(model, position, b"%d" % position)

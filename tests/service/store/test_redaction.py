@@ -13,8 +13,6 @@ from hinged.service.errors import StoreUnavailable
 from hinged.service.store.base import SNAPSHOT_CHUNK_BYTES, Damaged, Event
 from tests.helpers.store_events import CREATED, EMPTY, log
 
-pytestmark = pytest.mark.longest
-
 
 def word(rng):
     """Return a word that does not occur by chance and cannot be compressed."""
@@ -44,6 +42,7 @@ def test_replacing_a_damaged_event_mends_only_that_event(store, model, reopen, b
     assert log(store, model, 1) == [(2, "redacted", b""), (3, "redacted", b""), (4, "learned", b"sound")]
 
 
+@pytest.mark.long
 def test_many_events_and_ids_are_redacted_wherever_they_are(store, model):
     ids = [f"{n}" for n in range(2, 8_002)]
     store.append(model, 1, [Event("learned", b"%d" % n * 90, (f"{n}",)) for n in range(2, 8_002)])
@@ -104,6 +103,7 @@ def test_an_earlier_snapshot_that_is_being_written_is_dropped(store, model, even
 # -- other work meanwhile -------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_appends_go_on_during_a_redaction_and_none_is_lost(store, model):
     store.append(model, 1, [Event("learned", b"%d" % n * 100) for n in range(2, 10_002)])
     gone = dict.fromkeys(range(2, 10002, 2), EMPTY)
@@ -194,6 +194,7 @@ def test_after_a_purge_no_file_holds_anything_removed_or_replaced(store, model, 
     assert backend.holding([kept, gone, ids]) == {kept}
 
 
+@pytest.mark.long
 def test_after_a_purge_no_file_holds_ids_that_were_moved_before_they_were_removed(store, model, backend):
     # SQLite splits pages as ids are inserted. Moved ids remain unused in the old page.
     rng = random.Random(20)
@@ -205,8 +206,8 @@ def test_after_a_purge_no_file_holds_ids_that_were_moved_before_they_were_remove
     assert backend.holding([name[:32] for name in ids]) == {name[:32] for name in ids[1::2]}
 
 
-@pytest.mark.parametrize("seed", range(2))
 @pytest.mark.long
+@pytest.mark.parametrize("seed", range(2))
 def test_after_any_history_the_files_hold_only_what_is_kept(store, backend, reopen, seed):
     rng = random.Random(seed)
     logs, trimmed, states, said, dropped = {}, {}, {}, set(), set()

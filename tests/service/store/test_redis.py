@@ -23,8 +23,6 @@ from tests.helpers.server import PATIENCE_S, RunningServer, eventually
 from tests.helpers.store_events import CREATED, ONE, keys, payloads
 from tests.helpers.tcp_proxy import Proxy
 
-pytestmark = pytest.mark.server
-
 
 @pytest.fixture
 def backend(on_redis):

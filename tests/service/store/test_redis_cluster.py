@@ -14,11 +14,10 @@ from tests.helpers.redis_server import PASSWORD, RedisServer
 from tests.helpers.store_events import CREATED, ONE, keys, payloads
 from tests.helpers.tcp_proxy import Proxy
 
-pytestmark = pytest.mark.server
-
 # -- a cluster ------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_on_a_cluster_models_are_spread_over_all_servers(cluster):
     names = [f"model{n}" for n in range(12)]
     with closing(RedisStore(cluster.url)) as first:

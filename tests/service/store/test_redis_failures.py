@@ -13,8 +13,6 @@ from tests.helpers.redis_server import PASSWORD
 from tests.helpers.server import eventually
 from tests.helpers.store_events import CREATED, ONE, keys, payloads
 
-pytestmark = pytest.mark.server
-
 
 @pytest.fixture
 def backend(on_redis):

@@ -19,8 +19,6 @@ from tests.helpers.redis_server import RedisServer, newer_executable
 from tests.helpers.server import ended, eventually, wait_for_children
 from tests.helpers.store_events import CREATED, EMPTY, OPEN, SECRETS, keys, payloads, redact, with_a_secret
 
-pytestmark = pytest.mark.server
-
 
 @pytest.fixture
 def backend(on_redis):
@@ -77,6 +75,7 @@ def test_a_purge_creates_no_file_where_there_was_none(tmp_path, files):
         assert [path.name for path in (tmp_path / "server").iterdir()] == ["redis.log"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("command", ["BGREWRITEAOF", "BGSAVE"])
 def test_a_purge_waits_for_a_rewriting_in_progress_and_starts_another(tmp_path, files, command):
     with (
@@ -153,6 +152,7 @@ def test_a_purge_during_which_redis_was_restarted_is_not_done_although_redis_rep
     assert outcome == [f"Redis at 127.0.0.1:{server.port} was restarted before it had rewritten its files"]
 
 
+@pytest.mark.long
 def test_a_file_left_by_a_killed_redis_is_reported_until_its_note_is_removed(slow, files):
     server, store = slow
 
@@ -249,6 +249,7 @@ def test_a_purge_reports_replicas(tmp_path, redis_server, store):
     ]
 
 
+@pytest.mark.long
 def test_on_a_cluster_every_master_rewrites_its_files(cluster, on_redis):
     names = [f"model{n}" for n in range(8)]
     on_redis.folder = cluster.nodes[0].folder.parent

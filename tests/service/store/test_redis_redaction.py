@@ -14,8 +14,6 @@ from hinged.service.store.base import Event, Fenced, NoModel, OutcomeUnknown
 from hinged.service.store.redis import RedisStore, scripts
 from tests.helpers.store_events import CREATED, EMPTY, OPEN, SECRET, SECRETS, keys, payloads, redact, with_a_secret
 
-pytestmark = pytest.mark.server
-
 
 @pytest.fixture
 def backend(on_redis):
@@ -71,6 +69,7 @@ def test_no_key_holds_what_was_removed(redis_server, store, forget):
     assert dumped() == []
 
 
+@pytest.mark.long
 def test_a_long_log_is_copied_in_slices_between_which_other_calls_run(store):
     store.create("other", CREATED)
     store.append("m", 4, [Event("learned", bytes(500))] * 40_000)
@@ -238,6 +237,7 @@ def test_a_purge_without_free_memory_rewrites_the_files_and_names_the_log_that_i
     assert backend.holding(["trimmed-payload"]) == set()
 
 
+@pytest.mark.long
 def test_kill_9_of_redis_during_a_redaction_leaves_the_log_old_or_new(redis_server, backend, store):
     rng = random.Random(5)
     words = {at: f"{rng.getrandbits(128):032x}" for at in range(5, 6_005)}

@@ -14,8 +14,6 @@ from hinged.service.store.redis.shared import SharedRedisStore
 from hinged.service.store.shares import OwnedElsewhere
 from tests.helpers.store_events import CREATED, ONE
 
-pytestmark = pytest.mark.server
-
 TTL_S = 60.0
 
 

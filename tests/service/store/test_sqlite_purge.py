@@ -76,6 +76,7 @@ def test_a_purge_under_a_reader_says_so_and_the_next_completes_it(folder, backen
         assert backend.holding(["secret"]) == set()
 
 
+@pytest.mark.long
 def test_writers_are_let_in_after_each_slice_of_a_purge(folder):
     with closing(SQLiteStore(folder)) as store:
         store.create("m", CREATED)

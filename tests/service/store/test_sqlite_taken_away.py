@@ -219,6 +219,7 @@ STEPS = [
 ]
 
 
+@pytest.mark.long
 @settings(max_examples=40, deadline=None)
 @given(
     history=st.lists(st.sampled_from(STEPS), min_size=10, max_size=25),

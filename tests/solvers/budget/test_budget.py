@@ -151,6 +151,7 @@ def test_projection_is_the_least_squares_answer(kernel):
     np.testing.assert_allclose(factor[:m, :m].T @ factor[:m, :m], K + np.diag(ridge), rtol=1e-9, atol=1e-9)
 
 
+@pytest.mark.long
 @settings(max_examples=40, deadline=None)
 @given(
     seed=st.integers(0, 10_000),

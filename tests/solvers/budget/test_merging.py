@@ -86,9 +86,9 @@ def test_leaving_out_partners_that_are_too_far_never_misses_the_best(columns):
         assert lost[found] <= min(lost.values()) + 1e-4 * (alpha[:, i] ** 2).sum()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("merging_by", ["table", "golden"])
 @pytest.mark.parametrize("classes", [2, 4])
-@pytest.mark.long
 def test_a_merge_is_the_best_single_point_for_the_smallest_and_its_best_partner(classes, merging_by):
     random = np.random.default_rng(classes)
     X, own = random.standard_normal((120, 2)), random.integers(0, classes, 120)
@@ -144,8 +144,8 @@ def test_very_distant_points_are_merged_into_the_larger(merging_by, dtype):
     np.testing.assert_allclose(points[order], [[100.0, 0.0], [0.0, 0.0]], atol=1e-2)
 
 
-@pytest.mark.parametrize(("classes", "nearest"), [(2, 3), (2, 8), (4, 5), (4, NEAREST)])
 @pytest.mark.long
+@pytest.mark.parametrize(("classes", "nearest"), [(2, 3), (2, 8), (4, 5), (4, NEAREST)])
 def test_what_a_merge_takes_from_the_average_is_projected_onto_the_merged_point_and_the_nearest(classes, nearest):
     random = np.random.default_rng(classes)
     X, own = random.standard_normal((200, 2)), random.integers(0, classes, 200)
@@ -186,11 +186,11 @@ def test_what_a_merge_takes_from_the_average_is_projected_onto_the_merged_point_
     assert checked > 50
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("solver", "budget", "columns", "apart"),
     [(BSCA, 30, 0, 0.05), (BSCA, 100, 0, 0.05), (BSGD, 30, 0, 0.05), (BSCA, 30, 2, 0.15), (BSCA, 100, 2, 0.15)],
 )
-@pytest.mark.long
 def test_the_predicting_coefficients_stay_near_the_true_average(solver, budget, columns, apart):
     random = np.random.default_rng(2)
     X, y = two_moons(3000, noise=0.2, seed=1)

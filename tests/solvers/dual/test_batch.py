@@ -67,6 +67,7 @@ def test_up_to_points_max_nothing_is_dropped():
     assert stream.solver.seen.sum() == 80
 
 
+@pytest.mark.long
 @settings(max_examples=25, deadline=None)
 @given(
     seed=st.integers(0, 10_000),

@@ -35,6 +35,7 @@ ACTIONS = (
 )
 
 
+@pytest.mark.long
 @settings(max_examples=60, deadline=None)
 @given(
     seed=st.integers(0, 100_000),
@@ -45,7 +46,6 @@ ACTIONS = (
     copies=st.booleans(),
     actions=st.lists(st.sampled_from(ACTIONS), min_size=5, max_size=40),
 )
-@pytest.mark.long
 def test_after_any_change_it_is_at_the_optimum(seed, n, classes, kernel, C, copies, actions):
     doing = Doing(seed, n, classes, kernel, C, copies)
     for action in actions:

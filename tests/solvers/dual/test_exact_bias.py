@@ -33,6 +33,7 @@ def balanced(n, seed, copies):
     return (np.round(X) if copies else X), y
 
 
+@pytest.mark.long
 @settings(max_examples=60, deadline=None)
 @given(
     seed=st.integers(0, 100_000),
@@ -42,7 +43,6 @@ def balanced(n, seed, copies):
     copies=st.booleans(),
     change=st.sampled_from([None, "unlearn", "C", "gamma"]),
 )
-@pytest.mark.long
 def test_where_no_coefficient_is_free_b_is_in_the_middle_as_in_libsvm(seed, n, kernel, C, copies, change):
     X, y = balanced(n, seed, copies)
     stream = exact_stream(X, y, kernel, C=C)

@@ -10,6 +10,7 @@ from tests.helpers.solvers.exact_streams import Doing, check_decisions, exact_st
 from tests.helpers.solvers.streams import Stream, two_moons
 
 
+@pytest.mark.long
 @settings(max_examples=40, deadline=None)
 @given(
     seed=st.integers(0, 100_000),
@@ -31,6 +32,7 @@ def test_leaving_one_out_is_an_optimum_of_the_rest(seed, n, classes, kernel, C, 
         check_decisions(doing.solver, score[None], doing.gram(), doing.stream.classes, others, np.array([k]))
 
 
+@pytest.mark.long
 @settings(max_examples=40, deadline=None)
 @given(
     seed=st.integers(0, 100_000),

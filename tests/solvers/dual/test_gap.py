@@ -49,6 +49,7 @@ def check_invariants(stream, K):
     assert solver.certificate()["gap"] >= 0
 
 
+@pytest.mark.long
 @settings(max_examples=25, deadline=None)
 @given(
     seed=st.integers(0, 10_000),

@@ -32,6 +32,7 @@ def close(a, b):
     return all(abs(a[s] - b[s]) < 1e-7 for s in a)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("delta_min", "delta_max", "tau"),
     [(0.0, None, 1e-3), (0.0, 1.5, 1e-3), (0.5, None, 0.5), (0.5, 1.5, 0.5), (0.5, 0.3, 0.3)],

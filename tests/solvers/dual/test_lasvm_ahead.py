@@ -43,6 +43,7 @@ class Watched(Stream):
         self.solver._look_ahead, self.solver.compact = looks, compacts
 
 
+@pytest.mark.long
 @settings(max_examples=12, deadline=None)
 @given(data=st.data())
 def test_rows_that_were_computed_ahead_leave_no_trace(data):
@@ -115,6 +116,7 @@ def test_lines_of_a_cache_that_cannot_hold_all_rows_are_as_long_as_needed(cache_
     assert narrow > 3
 
 
+@pytest.mark.long
 def test_lines_are_as_short_as_the_points_while_columns_are_finished():
     """More rows then fit in the cache.
 

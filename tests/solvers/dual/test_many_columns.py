@@ -58,6 +58,7 @@ def remember_nothing(stream, random):
     nearest[:] = random.integers(0, stream.solver.columns, nearest.size)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["lasvm", "lasvm-g", "lasvm-nc", "tracking-1", "exact"])
 def test_sums_over_listed_coefficients_give_the_state_of_sums_over_all(name):
     listed, whole = lived(name, check_all), lived(name, list_nothing)

@@ -63,6 +63,7 @@ def libsvm_dual(K, y, C, bound):
     return dual(K, y, alpha)
 
 
+@pytest.mark.long
 @settings(max_examples=12, deadline=None)
 @given(
     seed=st.integers(0, 10_000),

@@ -111,6 +111,7 @@ def test_in_float32_each_time_step_is_that_of_a_plain_loop_over_the_same_kernel_
         assert by_key(solver, solver.machine.alpha) == pytest.approx(oracle.alpha, abs=1e-8)
 
 
+@pytest.mark.long
 @settings(max_examples=25, deadline=None)
 @given(
     seed=st.integers(0, 10_000),
@@ -120,7 +121,6 @@ def test_in_float32_each_time_step_is_that_of_a_plain_loop_over_the_same_kernel_
     K=st.integers(1, 20),
     full=st.booleans(),
 )
-@pytest.mark.long
 def test_invariants_hold_after_every_micro_batch(seed, classes, algorithm, C, K, full):
     random = np.random.default_rng(seed)
     X = random.integers(-2, 3, (60, 2)) + 0.1 * random.standard_normal((60, 2))
@@ -181,7 +181,6 @@ def test_the_gap_is_bounded_by_the_rise_that_the_next_update_promises(seed, t, d
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 @pytest.mark.parametrize("C", [1.0, 30.0])
-@pytest.mark.long
 def test_finished_is_the_optimum_over_the_points_held(algorithm, C):
     X, y = two_moons(120, noise=0.3, seed=5)
     kernel = make_kernel("rbf", 4.0)

@@ -12,8 +12,6 @@ from hinged.solvers.warm import warm_up
 from tests.helpers import forked_programs
 from tests.helpers.server import ROOT
 
-pytestmark = pytest.mark.server
-
 LEARN = """
 from hinged.river import SVMClassifier
 model = SVMClassifier("fogd", gamma=1.0, scale=None)
@@ -29,7 +27,7 @@ def run(program, environment):
     return done.stdout.strip(), done.stderr
 
 
-@pytest.mark.compiles
+@pytest.mark.long
 def test_the_first_fit_on_a_machine_says_what_it_does_and_a_later_one_nothing(tmp_path):
     cold = {"NUMBA_CACHE_DIR": str(tmp_path)}
     said, told = run(LEARN, cold)

@@ -33,6 +33,7 @@ def test_another_solver_learns_a_stream(name, parameters):
     assert score.get() > 0.8
 
 
+@pytest.mark.long
 def test_its_defaults_are_ahead_of_logistic_regression():
     by_river = preprocessing.StandardScaler() | linear_model.LogisticRegression()
     scores = [
@@ -103,6 +104,7 @@ def test_a_copy_goes_on_learning_to_the_bit():
     assert all(np.array_equal(mine[part], other[part]) for part in mine)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("gamma", ["scale", 0.1])
 def test_the_units_of_features_do_not_matter_but_without_a_scale(gamma):
     stream = [(x, y) for x, y in datasets.Phishing().take(400)]
@@ -130,6 +132,7 @@ def test_the_warm_up_ends_where_no_more_points_are_held():
             SVMClassifier(**parameters)
 
 
+@pytest.mark.long
 def test_the_order_of_a_dictionary_has_no_meaning():
     stream = list(datasets.Phishing().take(100))
     models = [SVMClassifier(), SVMClassifier()]
@@ -139,6 +142,7 @@ def test_the_order_of_a_dictionary_has_no_meaning():
     assert all(models[0].decision_one(x) == models[1].decision_one(x) for x, _ in stream)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("stream", "loss"), [(datasets.Phishing, metrics.LogLoss), (datasets.ImageSegments, metrics.CrossEntropy)]
 )
@@ -157,6 +161,7 @@ def test_probabilities_fit_what_comes_better_than_decision_values_as_they_are(st
     assert told.get() < 0.8 * plain.get()
 
 
+@pytest.mark.long
 def test_asking_for_probabilities_changes_nothing():
     asked, silent = SVMClassifier(), SVMClassifier()
     stream = list(datasets.ImageSegments().take(150))

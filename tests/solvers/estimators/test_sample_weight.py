@@ -102,6 +102,7 @@ def test_it_may_be_one_number_and_rows_may_be_sparse():
     assert dense.decision_function(X) == pytest.approx(thin.decision_function(X), abs=1e-5)
 
 
+@pytest.mark.long
 def test_further_epochs_and_a_race_take_them_too():
     X, y = two_moons(300, noise=0.4, seed=6)
     weights = some_weights(300)
@@ -143,6 +144,7 @@ def test_extra_steps_refuse_weights():
         BSCAClassifier(extra_steps=3).fit(X, y, np.full(60, 2.0))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("by", ["class_weight", "sample_weight"])
 def test_a_race_finds_the_rare_class_that_weighs_more(by):
     random = np.random.default_rng(0)

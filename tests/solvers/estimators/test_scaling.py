@@ -25,6 +25,7 @@ def scaled(form, X, shown=None):
     return matrix_of(found(form, csr(shown), X.shape[1]).rows(csr(X)), X.shape[1])
 
 
+@pytest.mark.long
 @given(tables, st.sampled_from([DENSE, SPARSE]))
 def test_any_values_become_finite_and_clipped(X, form):
     Z = scaled(form, X)
@@ -32,6 +33,7 @@ def test_any_values_become_finite_and_clipped(X, form):
     assert form == DENSE or (Z[X == 0] == 0).all()
 
 
+@pytest.mark.long
 @given(tables, st.lists(st.integers(-40, 40), min_size=4, max_size=4), st.sampled_from([DENSE, SPARSE]))
 def test_a_power_of_two_on_a_column_changes_no_bit(X, powers, form):
     X = np.where((np.abs(X) < 1e-200) | (np.abs(X) > 1e50), 0.0, X)
@@ -41,6 +43,7 @@ def test_a_power_of_two_on_a_column_changes_no_bit(X, powers, form):
     assert np.array_equal(scaled(form, X), scaled(form, X * factors))
 
 
+@pytest.mark.long
 @given(st.integers(0, 10_000), st.sampled_from([DENSE, SPARSE]))
 def test_any_positive_factors_on_the_columns_change_nothing_but_rounding(seed, form):
     random = np.random.default_rng(seed)
@@ -49,6 +52,7 @@ def test_any_positive_factors_on_the_columns_change_nothing_but_rounding(seed, f
     assert scaled(form, X * factors) == pytest.approx(scaled(form, X), rel=1e-9, abs=1e-9)
 
 
+@pytest.mark.long
 @given(tables)
 def test_the_order_of_the_rows_does_not_matter_to_the_last_bit(X):
     forward, back = (found(DENSE, csr(part), X.shape[1]) for part in (X, X[::-1]))

@@ -106,6 +106,7 @@ def as_numba_writes_it(content, _rng):
     return content[16:]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("damage", [emptied, cut, flipped, garbage, as_numba_writes_it])
 def test_damaged_code_is_compiled_again_and_replaced(program, cache, damage):
     rng = random.Random(damage.__name__)
@@ -115,6 +116,7 @@ def test_damaged_code_is_compiled_again_and_replaced(program, cache, damage):
     assert run(program, cache) == (KEPT, "")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", range(2))
 def test_any_files_may_be_damaged(program, cache, seed):
     rng = random.Random(seed)
@@ -126,6 +128,7 @@ def test_any_files_may_be_damaged(program, cache, seed):
     assert run(program, cache) == (KEPT, "")
 
 
+@pytest.mark.long
 def test_files_that_cannot_be_read_are_skipped(program, cache):
     files = code(cache)
     for file in files:
@@ -141,12 +144,14 @@ def test_files_that_cannot_be_read_are_skipped(program, cache):
     assert run(program, cache) == (KEPT, "")
 
 
+@pytest.mark.long
 def test_code_for_other_types_is_never_used_even_under_the_same_name(tmp_path):
     (tmp_path / "colliding.py").write_text(COLLIDING)
     for x, hits in (("1", 0), ("1", 1), ("1.5", 0), ("1.5", 1), ("1", 0)):
         assert run(tmp_path / "colliding.py", tmp_path / "cache", x) == (str(hits), "")
 
 
+@pytest.mark.long
 @pytest.mark.skipif(sys.platform == "win32", reason="no such limit")
 def test_if_nothing_can_be_written_each_process_compiles_and_says_so_once(program, tmp_path):
     for _ in range(2):

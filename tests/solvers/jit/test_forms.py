@@ -3,6 +3,8 @@
 import os
 from pathlib import Path
 
+import pytest
+
 from tests.helpers import forked_programs
 
 ROOT = Path(__file__).parent.parent.parent.parent
@@ -87,6 +89,7 @@ def test_a_constant_makes_no_variant_of_the_function_called(tmp_path):
     assert said(tmp_path, WITH_CONSTANTS) == "15.0 [0, 1, 0]\n"
 
 
+@pytest.mark.long
 def test_each_form_is_compiled_when_needed_and_found_by_the_next_process(tmp_path):
     assert said(tmp_path, THE_FIRST) == "[0.0, 2.0, 4.0] [0, 1, 0] [1, 0, 0]\n"
     assert said(tmp_path, ANOTHER_CALLER) == "6.0 [0, 1, 1] [0, 1, 0] [1, 0, 0]\n"
@@ -94,10 +97,12 @@ def test_each_form_is_compiled_when_needed_and_found_by_the_next_process(tmp_pat
     assert said(tmp_path, LOADED) == "6.0 [0, 0, 0] [0, 0, 0] 0\n"
 
 
+@pytest.mark.long
 def test_a_function_that_counts_references_does_so_for_a_caller_that_does_not(tmp_path):
     assert said(tmp_path, "print(total_in_place(np.arange(3.0)))") == "6.0\n"
 
 
+@pytest.mark.long
 def test_what_a_function_prints_and_raises_comes_through_its_compiled_callers(tmp_path):
     for _ in ("compiled", "loaded"):
         assert said(tmp_path, WITH_OBJECTS) == "takes 1.0\ntakes 2.0\n3.0 ('must be >= 0, got', -1.0) 0\n"

@@ -102,6 +102,7 @@ def test_labels_that_nobody_awaited_count_as_ever():
     assert plain.solver.state()["late"].tolist() == [0, 0]
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("small")
 @given(late=st.sampled_from([0, 5, 17, 60]), cuts=st.lists(st.integers(0, 240), max_size=8), load=st.integers(0, 240))
 @settings(max_examples=15, deadline=None, suppress_health_check=["function_scoped_fixture"])
@@ -138,6 +139,7 @@ def test_examples_asked_for_before_anything_was_known_count_as_now_and_remove_no
     assert (stream.solver.learned, stream.solver.judged) == (400, 100)
 
 
+@pytest.mark.long
 def test_arms_stay_longer_only_where_answers_change_while_a_label_is_awaited():
     X, classes = wavy(1000)
     numbers = [arm.serial for arm in raced(X, classes).solver.arms]
@@ -191,6 +193,7 @@ def answered(X, classes, late, **parameters):
     return np.concatenate(right)[late + 50 :].mean()
 
 
+@pytest.mark.long
 def test_with_late_labels_the_arm_leads_that_answers_best_when_it_is_asked():
     X, classes = in_runs(4000, 100)
     before, present = (answered(X, classes, 500, rules=rules) for rules in (2, 3))

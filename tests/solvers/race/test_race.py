@@ -150,6 +150,7 @@ def test_where_a_fading_arm_leads_the_best_arm_of_each_other_half_life_stays():
     assert sorted(arm.setting.half_life for arm in race.solver.arms) == [0, 250, 1000]
 
 
+@pytest.mark.long
 def test_the_race_is_opened_again_near_its_leader_and_newcomers_know_what_it_holds():
     X, classes = wavy(PATIENCE + 2 * LOOK)
     race = raced(X, classes, batch=LOOK)
@@ -190,6 +191,7 @@ def test_a_fading_arm_holds_what_its_half_lives_leave_with_boxes_of_their_age():
         np.testing.assert_allclose(widths[slots], 3.0 * 2.0 ** (-age / 16), rtol=1e-9)
 
 
+@pytest.mark.long
 def test_with_wrong_labels_an_arm_with_the_ramp_leads_and_answers_better_than_arms_with_the_hinge(monkeypatch):
     X, right = wavy(3000, noise=0.0)
     told = right ^ (np.random.default_rng(1).random(3000) < 0.25)
@@ -253,6 +255,7 @@ def test_predictions_contributions_and_rows_are_those_of_a_leader_with_another_k
     assert race.solver.row_of(key).norms[0] == race.rows(X[key : key + 1]).norms[0]
 
 
+@pytest.mark.long
 def test_exchanging_two_classes_negates_the_decision_values_of_a_race_exactly():
     X, classes = wavy(1800)
     one, other = (raced(X, given, points_max=300, when_full="remove").learn() for given in (classes, 1 - classes))
@@ -296,6 +299,7 @@ def test_late_labels_with_weights_count_as_weights_and_late_labels_do():
     same(races[2].solver.state(), races[3].solver.state())
 
 
+@pytest.mark.long
 def test_where_one_class_is_rare_arms_stay_until_enough_of_it_has_been_seen():
     X, _ = wavy(3000, noise=0.0)
     classes = (np.sin(3 * X[:, 0]) + np.cos(3 * X[:, 1]) > 1.95).astype(int)
@@ -463,6 +467,7 @@ def weighted_accuracy(X, classes, *, by_class, **parameters):
     return weights @ right / weights.sum()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("by_class", [True, False])
 def test_the_arm_that_is_right_on_the_heavier_examples_leads(by_class):
     found = []
@@ -473,6 +478,7 @@ def test_the_arm_that_is_right_on_the_heavier_examples_leads(by_class):
     assert present > former + 0.03
 
 
+@pytest.mark.long
 def test_weights_of_examples_and_of_their_classes_make_the_same_race():
     X, classes = rare(1000, 3)
     weights = np.where(classes == 1, RARE, 1.0)
@@ -586,10 +592,10 @@ ACTION = st.one_of(
 )
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("small")
 @given(seed=st.integers(0, 10_000), points_max=st.sampled_from([15, 1000]), actions=st.lists(ACTION, max_size=12))
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@pytest.mark.long
 def test_after_any_history_it_is_consistent_and_goes_on_to_the_bit_from_its_state(seed, points_max, actions):
     random = np.random.default_rng(seed)
     X, y = wavy(500, seed=seed, noise=0.25)

@@ -23,7 +23,6 @@ SECRET = "a secret of the operator, which is long"  # noqa: S105
 KINDS = ["reconfigured", "rolled_back", "finished", "swapped"]
 
 
-@pytest.mark.compiles
 @pytest.mark.parametrize("seed", range(4))
 @on_worker()
 async def test_a_history_with_hooks_folds_to_the_same_bits(worker, store, seed):

@@ -170,7 +170,6 @@ def send(hosts, url):
     return asyncio.run(calls(hosts).send("m", Hook("1" * 32, url, ("drift",), 0, 1), MARK))
 
 
-@pytest.mark.server
 def test_a_call_connects_to_the_address_that_was_checked_and_looks_the_name_up_only_once(monkeypatch):
     with Receiver() as receiver:
         asked = []
@@ -188,7 +187,6 @@ def test_a_call_connects_to_the_address_that_was_checked_and_looks_the_name_up_o
         assert headers["host"] == f"hooks.example.com:{receiver.port}"
 
 
-@pytest.mark.server
 def test_a_redirect_is_not_followed_and_no_proxy_of_the_environment_is_used(monkeypatch):
     with Receiver() as receiver, Receiver() as other:
         monkeypatch.setenv("HTTP_PROXY", other.host)
@@ -199,7 +197,6 @@ def test_a_redirect_is_not_followed_and_no_proxy_of_the_environment_is_used(monk
         assert (len(receiver.got), other.got) == (3, [])
 
 
-@pytest.mark.server
 def test_a_host_that_is_no_longer_listed_is_not_called():
     with Receiver() as receiver:
         assert "does not list" in send("hooks.example.com", f"{receiver.host}/")
@@ -233,7 +230,7 @@ def answering(data):
     return asyncio.run(main())
 
 
-@pytest.mark.server
+@pytest.mark.long
 def test_an_answer_has_bounded_length_and_is_not_repeated_in_the_error():
     assert answering(b"HTTP/1.1 200 OK\r\n") == "the receiver does not answer: RemoteProtocolError"
     assert answering(b"secret of another service\r\n") == "the receiver does not answer: RemoteProtocolError"
@@ -241,7 +238,6 @@ def test_an_answer_has_bounded_length_and_is_not_repeated_in_the_error():
     assert answering(b"") == "the receiver does not answer: RemoteProtocolError"
 
 
-@pytest.mark.server
 def test_a_receiver_that_hangs_ends_the_call_after_a_limit(monkeypatch):
     monkeypatch.setattr(limits, "HOOK_CALL_S", 0.2)
     with Receiver() as receiver:
@@ -249,7 +245,6 @@ def test_a_receiver_that_hangs_ends_the_call_after_a_limit(monkeypatch):
         assert send(receiver.host, f"{receiver.host}/") == "the receiver has not answered within 0.2 s"
 
 
-@pytest.mark.server
 def test_the_certificate_of_a_receiver_is_checked_against_the_name_in_the_url(tmp_path, monkeypatch, resolver):
     key, certificate = tmp_path / "key.pem", tmp_path / "certificate.pem"
     subprocess.run(

@@ -47,8 +47,8 @@ def after_a_change(**configuration):
     return with_worker(scenario, configuration={"kernel": {"type": "rbf", "gamma": 0.5}, **configuration})
 
 
-@pytest.mark.parametrize("solver", ["lasvm", "bsca", "exact"])
 @pytest.mark.long
+@pytest.mark.parametrize("solver", ["lasvm", "bsca", "exact"])
 def test_a_model_with_a_window_recovers_from_a_change_sooner_than_one_without(solver):
     base = {"solver": solver, "C": 0.1 if solver == "lasvm" else 1}
     plain, _ = after_a_change(**base)
@@ -64,6 +64,7 @@ def test_a_model_with_a_half_life_recovers_too(solver):
     assert model.solver.keys().min() > model.learned - 5 * 60 - 5
 
 
+@pytest.mark.long
 @settings(max_examples=10, deadline=None)
 @given(
     st.lists(st.integers(1, 90), min_size=1, max_size=12),
@@ -72,7 +73,6 @@ def test_a_model_with_a_half_life_recovers_too(solver):
     st.sampled_from(["lasvm", "lasvm-g", "tracking-2"]),
     st.sampled_from([1, 0.3, 1.0, None, "unsaid"]),
 )
-@pytest.mark.long
 def test_a_window_gives_the_same_model_however_the_stream_is_cut(cuts, size, part, solver, step):
     stream, size = flipped(300, 150), size if part == "window" else 10 + size // 5
     oldest = size if part == "window" else LIVES * size

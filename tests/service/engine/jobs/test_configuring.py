@@ -19,6 +19,7 @@ from tests.helpers.states import load_model
 from tests.helpers.worker import SIZES, examples_of, learning, on_worker, with_worker
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("configuration", "changes", "exactly"),
     [
@@ -34,7 +35,6 @@ from tests.helpers.worker import SIZES, examples_of, learning, on_worker, with_w
         ({}, {"solver": "exact"}, False),
     ],
 )
-@pytest.mark.long
 @on_worker("configuration")
 async def test_a_reconfigured_model_equals_a_model_that_always_had_the_configuration(worker, store, changes, exactly):
     examples = examples_of(13, 300)

@@ -20,9 +20,8 @@ from tests.helpers.server import RunningServer
 from tests.helpers.states import load_model
 from tests.helpers.worker import SIZES, examples_of, learning, on_worker, with_worker
 
-pytestmark = pytest.mark.server
 
-
+@pytest.mark.long
 @settings(max_examples=12, deadline=None)
 @given(st.integers(0, 99), st.sets(st.integers(1, 24), min_size=1, max_size=4), st.sampled_from(["lasvm", "bsgd"]))
 def test_after_forgetting_a_model_is_as_if_it_had_never_learned_the_example(seed, gone, solver):
@@ -128,6 +127,7 @@ def test_after_a_crash_in_the_middle_the_next_start_completes_forgetting(tmp_pat
         assert found_in(tmp_path / "data", NEEDLE.encode()) == []
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("solver", ["lasvm", "exact"])
 def test_no_byte_of_a_forgotten_example_stays_in_any_file_export_or_answer(tmp_path, solver):
     value = 0.7310585786300049
@@ -264,6 +264,7 @@ async def test_a_correction_counts_also_for_examples_whose_first_answers_are_gon
         await worker.learn(learning(worker.model, [(name, x, label)]))
 
 
+@pytest.mark.long
 @on_worker()
 async def test_of_many_examples_forgotten_at_once_each_request_gets_its_own_outcome(worker):
     await worker.learn(learning(worker.model, examples_of(1, 150)))

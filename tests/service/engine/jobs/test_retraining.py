@@ -51,6 +51,7 @@ async def test_a_retraining_ends_although_the_stream_is_faster(worker, monkeypat
     assert worker.model.configuration.C == 2
 
 
+@pytest.mark.long
 @on_worker()
 async def test_a_retraining_that_cannot_keep_up_gives_way_to_forgetting(worker, monkeypatch):
     slow_down(monkeypatch, 1, C=2)

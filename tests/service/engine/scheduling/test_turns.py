@@ -291,6 +291,7 @@ def test_all_calls_end_and_no_more_compute_at_once_than_there_are_places(seed):
     assert waiting(shared) == 0
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("places", [1, 2])
 def test_a_long_call_stands_still_for_short_calls_but_not_all_the_time(monkeypatch, places):
     monkeypatch.setattr(turns, "SHORT_S", 0.02)

@@ -64,6 +64,7 @@ def test_metrics_without_costs_have_no_memory_and_the_same_state_as_before():
     assert not any(key.startswith("memory") for key in metrics.state())
 
 
+@pytest.mark.long
 @given(
     classes=st.sampled_from([2, 3]),
     cuts=st.lists(st.integers(0, 150), max_size=6).map(lambda at: sorted({0, 150, *at})),

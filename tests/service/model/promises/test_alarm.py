@@ -64,6 +64,7 @@ def test_p_values_compare_each_score_with_all_scores_so_far(errors):
         assert martingale.add(error, theta) == pytest.approx(plain_p(errors[:n], theta), rel=1e-15)
 
 
+@pytest.mark.long
 @given(st.lists(st.booleans(), max_size=20), st.integers(0, 2**40))
 def test_the_martingale_is_the_mixture_over_bets_and_beginnings(errors, start):
     martingale, ps = Martingale(), []

@@ -65,6 +65,7 @@ def test_metrics_without_a_promise_have_the_state_and_figures_that_they_had():
     assert "promise" not in metrics.figures(NAMES[:2])
 
 
+@pytest.mark.long
 @given(
     promise=st.sampled_from(PROMISES),
     classes=st.sampled_from([2, 3]),
