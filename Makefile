@@ -87,7 +87,7 @@ check: init
 # them again, which takes five seconds.
 test test-long: export PYTHONDONTWRITEBYTECODE =
 
-# All tests but the long ones: less than ten minutes on two cores, also in a new clone.
+# The tests that are not long: ten minutes on two cores.
 test: init-all redis chromium nginx nats
 	$(BIN)/python -m pytest -m "not long" $(PYTEST_ARGS)
 
