@@ -14,6 +14,8 @@ import pytest
 
 from tests.helpers.server import ROOT
 
+pytestmark = pytest.mark.long
+
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 DISTRIBUTIONS = packages_distributions()
 FOLDERS = {"hinged": "hinged", "service": "hinged.service", "solvers": "hinged.solvers"}
@@ -114,7 +116,6 @@ def third_party(names):
     return {name.partition(".")[0] for name in names} - sys.stdlib_module_names - {"hinged", "benchmarks"}
 
 
-@pytest.mark.long
 def test_an_extra_that_brings_a_module_declares_all_packages_that_the_module_imports():
     undeclared = {
         f"{module} imports {package}, which {sorted(extras | more) or 'no extra'} does not bring"
@@ -131,7 +132,6 @@ def test_every_declared_package_is_imported():
     assert (declared("all") | declared("ray")) - set().union(*map(distributions, imported)) == BY_NAME
 
 
-@pytest.mark.long
 def test_dev_all_declares_every_package_that_the_tests_import():
     files = list((ROOT / "tests").rglob("*.py"))
     imported = third_party(name for file in files for name, _ in imports_of(file)) - {"tests"}

@@ -15,6 +15,8 @@ from hinged.solvers.jit.cache import KIND
 from tests.helpers import forked_programs
 from tests.helpers.server import PATIENCE_S, ROOT
 
+pytestmark = pytest.mark.long
+
 
 def run(program, folder, env):
     command = [sys.executable, "-c", program]
@@ -129,7 +131,6 @@ def loaded(site, cache, **environment):
     return there == "True"
 
 
-@pytest.mark.long
 def test_the_kernels_of_a_wheel_serve_its_sources_on_its_kind_of_processor_only(with_kernels, tmp_path):
     assert loaded(with_kernels, tmp_path / "cache")
     assert not list((tmp_path / "cache").rglob("*.code"))
@@ -140,7 +141,6 @@ def test_the_kernels_of_a_wheel_serve_its_sources_on_its_kind_of_processor_only(
     assert not loaded(tmp_path / "site", tmp_path / "cache")
 
 
-@pytest.mark.long
 def test_the_kernels_of_a_wheel_compute_many_rows_on_a_processor_with_wider_vectors(with_kernels, tmp_path):
     env = os.environ | {"PYTHONPATH": str(with_kernels), "NUMBA_CACHE_DIR": str(tmp_path / "cache")}
     done = run(MANY_ROWS, tmp_path, env)
@@ -148,7 +148,6 @@ def test_the_kernels_of_a_wheel_compute_many_rows_on_a_processor_with_wider_vect
     assert not list((tmp_path / "cache").rglob("*.code"))  # nothing was compiled, so the wheel's kernels ran
 
 
-@pytest.mark.long
 def test_a_users_folders_named_service_and_solvers_do_not_disturb_an_installation(wheel, tmp_path):
     wheel.extractall(tmp_path / "site")
     for name in "service", "solvers":
@@ -172,7 +171,6 @@ def test_the_metadata_name_author_and_licence_and_have_no_relative_links(wheel):
     assert not re.search(r"\]\((?!https://)", metadata.get_payload())
 
 
-@pytest.mark.long
 def test_an_installation_without_extras_has_client_and_command_line(bare):
     done = bare("hinged", "--help")
     assert done.stdout.startswith("Usage: hinged"), done.stderr

@@ -27,18 +27,18 @@ from tests.faults.scene import scene_for
 from tests.faults.under_load import check, run
 from tests.helpers.server import eventually
 
+pytestmark = pytest.mark.long
+
 ON_THE_WAY = [cut, slow, empty_redis, cut, hold, cut, pause_redis, second_server, stop_server]
 ON_ITS_MACHINE = [kill_redis, fsync_fails, write_fails, disk_full, kill_redis, clock_back, kill_both]
 
 
-@pytest.mark.long
 def test_faults_between_server_and_redis_lose_invent_and_change_nothing(tmp_path):
     with scene_for(tmp_path, "redis", ON_THE_WAY) as scene:
         figures, _ = run(scene, ON_THE_WAY, clients=4, seed=20_254, load_s=(0.05, 0.4))
     check(figures, at_least=50)
 
 
-@pytest.mark.long
 def test_faults_of_redis_and_its_machine_lose_invent_and_change_nothing(tmp_path):
     with scene_for(tmp_path, "redis", ON_ITS_MACHINE) as scene:
         figures, traffic = run(scene, ON_ITS_MACHINE, clients=4, seed=20_255, load_s=(0.05, 0.4))
@@ -46,7 +46,6 @@ def test_faults_of_redis_and_its_machine_lose_invent_and_change_nothing(tmp_path
     check(figures, at_least=50)
 
 
-@pytest.mark.long
 def test_redis_away_during_further_epochs_stops_no_model(tmp_path):
     examples = [{"id": f"e{k}", "x": [k % 17 / 17, k % 23 / 23], "y": k % 3 > 0} for k in range(3_000)]
     model = {"kernel": {"type": "rbf", "gamma": 5}, "C": 1, "features": {"type": "dense", "dim": 2}}
@@ -83,7 +82,6 @@ def test_redis_away_during_further_epochs_stops_no_model(tmp_path):
         assert after["position"] == before["position"]
 
 
-@pytest.mark.long
 def test_damaged_data_in_redis_is_refused_or_left_out_and_never_silently_wrong(tmp_path):
     found = damage(tmp_path, "redis", times=25, seed=20_256)
     assert found["WRONG"] == 0, found
@@ -91,7 +89,6 @@ def test_damaged_data_in_redis_is_refused_or_left_out_and_never_silently_wrong(t
     assert found["whole"] + found["shorter"] > 0, found
 
 
-@pytest.mark.long
 def test_kill_9_of_redis_while_examples_are_forgotten_leaves_only_bytes_that_are_reported(tmp_path):
     with scene_for(tmp_path, "redis", [kill_redis]) as scene:
         figures, traffic = kill_forgetting.run(scene, [kill_redis] * 6, clients=3, seed=20_259)
@@ -102,7 +99,6 @@ def test_kill_9_of_redis_while_examples_are_forgotten_leaves_only_bytes_that_are
         assert kill_forgetting.faultless(found), found
 
 
-@pytest.mark.long
 def test_without_free_memory_in_redis_models_can_be_deleted_and_forgetting_waits(tmp_path):
     given = {n: [n / 7, -n / 3] for n in range(300)}
     with scene_for(tmp_path, "redis", []) as scene, httpx.Client(base_url=scene.url, timeout=60) as http:

@@ -57,6 +57,7 @@ def test_decoding_returns_what_was_encoded_to_the_bit(facts, arrays):
         assert found_arrays[name].flags.writeable
 
 
+@pytest.mark.long
 @settings(max_examples=50, deadline=None)
 @given(facts=facts, arrays=arrays, piece=st.integers(1, 5))
 def test_encoding_in_pieces_gives_the_same_bytes(facts, arrays, piece):

@@ -8,6 +8,8 @@ import pytest
 from tests.helpers.examples import examples_of, heaps
 from tests.helpers.server import eventually
 
+pytestmark = pytest.mark.long
+
 KERNEL = {"type": "rbf", "gamma": 1.0}
 FEATURES = {"type": "dense", "dim": 2}
 NUMBERS = itertools.count()
@@ -33,7 +35,6 @@ def headings(page):
     return [heading.split("\n")[0] for heading in page.locator("h1, h2").all_inner_texts()]
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("n", [0, 60])
 def test_a_new_challenger_is_shown_before_it_learns_and_after_a_reload(client, server, tab, n):
     model = taught(client, f"rivals-{n}", n)
@@ -46,7 +47,6 @@ def test_a_new_challenger_is_shown_before_it_learns_and_after_a_reload(client, s
     table.get_by_role("row", name=re.compile("^softer")).wait_for()
 
 
-@pytest.mark.long
 def test_cards_keep_their_order_while_jobs_and_challengers_come_and_go(client, server, tab):
     """The card of a job is between the figures and the charts until the job ends."""
     model = taught(client, "ordered", 300)
@@ -71,7 +71,6 @@ def test_cards_keep_their_order_while_jobs_and_challengers_come_and_go(client, s
     assert [heading for heading in live if "challengers" not in heading.lower()] == before
 
 
-@pytest.mark.long
 def test_a_new_challenger_is_no_swap_but_a_changed_model_is(client, server, tab):
     model = taught(client, "unswapped")
     client.wait(client.challenge(model, "softer", C=0.1))
@@ -85,7 +84,6 @@ def test_a_new_challenger_is_no_swap_but_a_changed_model_is(client, server, tab)
     page.get_by_role("row", name=re.compile("swapped")).wait_for()
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("wrong", ["two words", "-a", "a/b", "ä"])
 def test_an_invalid_name_is_refused_in_its_field(client, server, tab, tmp_path, wrong):
     model = taught(client, f"named-{next(NUMBERS)}")

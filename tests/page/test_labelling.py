@@ -384,6 +384,7 @@ def test_a_new_label_can_be_typed(client, ann):
     assert page.locator(".answers button", has_text="eggs").locator("kbd").inner_text() == "3"
 
 
+@pytest.mark.long
 def test_a_lost_connection_neither_loses_nor_doubles_an_answer(client, ann):
     model, one, page = ann
     shown = [one.answer("1")]

@@ -5,6 +5,8 @@ import pytest
 from tests.helpers.examples import examples_of, heaps
 from tests.helpers.server import eventually
 
+pytestmark = pytest.mark.long
+
 KERNEL = {"type": "rbf", "gamma": 1.0}
 FEATURES = {"type": "dense", "dim": 2}
 
@@ -15,7 +17,6 @@ def change(page, name):
     return page.get_by_role("dialog")
 
 
-@pytest.mark.long
 def test_each_kind_of_setting_has_a_field_that_fits(client, server, tab):
     client.create_model("set", kernel=KERNEL, C=1, features=FEATURES)
     client.learn("set", examples_of(heaps(60, ["ham", "spam"])))
@@ -59,7 +60,6 @@ def test_each_kind_of_setting_has_a_field_that_fits(client, server, tab):
     assert one.wrong == []
 
 
-@pytest.mark.long
 def test_rows_without_a_label_are_predicted_first_and_known_features_are_no_label(client, server, tab, tmp_path):
     rows = [f"0{k % 9 + 1}.05.2025,{k % 7},{'web' if k % 2 else 'shop'}" for k in range(60)]
     told, asked = tmp_path / "told.csv", tmp_path / "asked.csv"
@@ -82,7 +82,6 @@ def test_rows_without_a_label_are_predicted_first_and_known_features_are_no_labe
     assert client.model("told")["pool"]["size"] == 0
 
 
-@pytest.mark.long
 def test_a_writer_settles_a_conflict_of_two_annotators(client, server, tab):
     client.create_model("torn", kernel=KERNEL, C=1, features=FEATURES, labels={"overlap": 2, "explore": 0})
     client.learn("torn", examples_of(heaps(20, ["ham", "spam"])))

@@ -12,6 +12,8 @@ from hinged.solvers.core import turns
 from hinged.solvers.dual.exact import ExactSVM
 from tests.helpers.solvers.streams import same, stream_of, three_classes
 
+pytestmark = pytest.mark.long
+
 names = pytest.mark.parametrize("name", SOLVERS)
 
 
@@ -72,7 +74,6 @@ HAPPENINGS = ("learn", "learn", "learn many", "learn again", "drop", "drop many"
 EXACT_TOO = ("relabel", "C", "kernel")
 
 
-@pytest.mark.long
 @names
 @settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(data=st.data())
@@ -93,7 +94,6 @@ def test_its_state_at_any_moment_determines_its_future(name, data):
         assert np.array_equal(twin.stream.decision(twin.X), history.stream.decision(history.X))
 
 
-@pytest.mark.long
 @names
 @settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(data=st.data())

@@ -17,6 +17,8 @@ from hinged.solvers.jit import cache
 from tests.helpers import forked_programs
 from tests.helpers.server import PATIENCE_S, ended
 
+pytestmark = pytest.mark.long
+
 ROOT = Path(__file__).parent.parent.parent
 SOLVER = "fogd"
 MISSING = "/nonexistent/python"  # its start fails and is logged
@@ -104,20 +106,17 @@ def script(path, line):
     return path
 
 
-@pytest.mark.long
 def test_functions_that_a_model_needs_later_can_be_waited_for(first):
     assert (first.compiled, first.logged) == ([], "")
     assert warmed_up(first.cache, MISSING).compiled == []
 
 
-@pytest.mark.long
 def test_functions_that_the_cache_lacks_are_compiled_by_other_processes(lacking):
     found = warmed_up(lacking)
     assert (found.compiled, found.logged) == ([], "")
     assert warmed_up(lacking, MISSING).compiled == []
 
 
-@pytest.mark.long
 def test_a_new_model_does_not_wait_for_functions_needed_later(first, tmp_path):
     cache = tmp_path / "cache"
     shutil.copytree(first.cache, cache)
@@ -142,20 +141,17 @@ def elsewhere(tmp_path):
     return root
 
 
-@pytest.mark.long
 def test_the_same_sources_elsewhere_load_what_was_compiled(first, elsewhere):
     again = warmed_up(first.cache, MISSING, elsewhere)
     assert (again.compiled, again.logged) == ([], "")
 
 
-@pytest.mark.long
 def test_after_an_edit_anywhere_nothing_is_loaded_even_from_a_folder_that_the_user_chose(first, elsewhere):
     with (elsewhere / "solvers" / "core" / "lanes.py").open("a") as source:
         source.write("# edited\n")
     assert python(["-c", LOADED], first.cache, elsewhere).communicate() == ("False\n", "")
 
 
-@pytest.mark.long
 def test_an_edit_of_an_estimator_compiles_nothing(first, elsewhere):
     with (elsewhere / "solvers" / "estimators" / "base.py").open("a") as source:
         source.write("# edited\n")
@@ -183,7 +179,6 @@ def test_if_the_folder_cannot_be_written_another_is_used(elsewhere, tmp_path):
     assert Path(said.strip()).is_relative_to(place)
 
 
-@pytest.mark.long
 @pytest.mark.parametrize(
     ("line", "problem"), [("exit 3", "ended with 3"), ("kill -9 $$", "ended with -9"), (None, "No such file")]
 )
@@ -241,7 +236,6 @@ def test_waiting_for_compiling_processes_can_be_ended(processes, monkeypatch, na
     assert all(map(ended, pids))
 
 
-@pytest.mark.long
 def test_a_solver_that_is_not_compiled_is_not_loaded_and_nothing_is_compiled_for_it(first, lacking):
     for folder, there in ((first.cache, "True"), (lacking, "False")):
         before = sorted(folder.rglob("*.code"))
@@ -249,7 +243,6 @@ def test_a_solver_that_is_not_compiled_is_not_loaded_and_nothing_is_compiled_for
         assert sorted(folder.rglob("*.code")) == before
 
 
-@pytest.mark.long
 def test_two_processes_can_add_variants_of_one_function_to_the_cache(tmp_path):
     (tmp_path / "variants.py").write_text(VARIANTS)
     adding = [python([tmp_path / "variants.py", kinds], tmp_path / "cache") for kinds in ("bhi", "BHI")]

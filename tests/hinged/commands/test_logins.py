@@ -157,6 +157,7 @@ async def _add_stream(url):
     await broker.close()
 
 
+@pytest.mark.long
 def test_kafka_connects_over_tls(tmp_path, certificate):
     """Another program terminates TLS before the broker."""
     tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)

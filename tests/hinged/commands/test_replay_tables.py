@@ -8,6 +8,8 @@ import pytest
 from tests.helpers.command import hinged
 from tests.helpers.http_client import Asking
 
+pytestmark = pytest.mark.long
+
 HEADER = "PassengerId Survived Pclass Name Sex Age SibSp Parch Ticket Fare Cabin Embarked".split()  # noqa: SIM905
 
 
@@ -30,7 +32,6 @@ def titanic(tmp_path_factory):
     return path
 
 
-@pytest.mark.long
 def test_a_table_of_passengers_streams_without_preparation(real, titanic):
     said = hinged("replay", titanic, "--label", "Survived", "--url", real.url).stdout
     assert "column 'Name' has a different text in nearly every row" in said
@@ -45,7 +46,6 @@ def test_a_table_of_passengers_streams_without_preparation(real, titanic):
     assert {"Name", "Ticket"}.isdisjoint(field["name"] for field in figures["features"]["fields"])
 
 
-@pytest.mark.long
 def test_the_option_category_keeps_a_column_whose_texts_all_differ(real, titanic):
     options = ["--label", "Survived", "--category", "Name", "--category", "Pclass", "--model", "forced"]
     said = hinged("replay", titanic, *options, "--url", real.url).stdout
@@ -58,7 +58,6 @@ def test_the_option_category_keeps_a_column_whose_texts_all_differ(real, titanic
     hinged("predict", "forced", titanic, "--drop", "Survived", "--url", real.url)
 
 
-@pytest.mark.long
 def test_dropping_columns_removes_the_note_and_improves_the_model(real, titanic):
     options = ["--label", "Survived", "--id", "PassengerId", "--model", "chosen"]
     for column in ("Name", "Ticket", "Cabin"):
@@ -73,7 +72,6 @@ def test_dropping_columns_removes_the_note_and_improves_the_model(real, titanic)
     assert "300 of 300 examples had been learned before" in again
 
 
-@pytest.mark.long
 def test_predict_predicts_the_rows_of_a_table(real, titanic):
     options = ["--features", "Sex", "--features", "Fare", "--url", real.url]
     hinged("replay", titanic, "--label", "Survived", "--model", "asked", *options)

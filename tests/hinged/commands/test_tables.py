@@ -9,6 +9,8 @@ import pytest
 
 from tests.helpers.command import hinged
 
+pytestmark = pytest.mark.long
+
 NUMBERS = itertools.count()
 HAM = ["see you at noon", "the meeting is over", "lunch at my place"]
 SPAM = ["win a free phone", "free money now", "you won money"]
@@ -55,7 +57,6 @@ def without(rows, *names):
     return [{name: value for name, value in row.items() if name not in names} for row in rows]
 
 
-@pytest.mark.long
 def test_a_table_of_texts_becomes_a_model_of_texts(run, client, table, name):
     path = table(without(messages(80), "when"))
     said = run("replay", path, "--label", "label", "--id", "number", "--text", "text", "--model", name)
@@ -82,7 +83,6 @@ def test_a_table_of_texts_becomes_a_model_of_texts(run, client, table, name):
     assert [json.loads(line)["prediction"] for line in answer] == ["spam", "ham"]
 
 
-@pytest.mark.long
 def test_texts_and_times_are_learned_beside_other_columns(run, client, table, name):
     path = table(messages(60))
     options = ["--label", "label", "--id", "number", "--text", "text", "--time", "when", "--model", name]
@@ -94,7 +94,6 @@ def test_texts_and_times_are_learned_beside_other_columns(run, client, table, na
     assert len(run("predict", name, later, "--id", "number").splitlines()) == 5
 
 
-@pytest.mark.long
 def test_offer_sends_the_columns_that_people_see(run, client, table, name):
     run("create", name, "--features", "text")
     assert client.model(name)["configuration"]["kernel"] == {"type": "linear"}
@@ -110,7 +109,6 @@ def test_offer_sends_the_columns_that_people_see(run, client, table, name):
     assert "the model learns from one text: --features names its column" in error
 
 
-@pytest.mark.long
 def test_rows_without_ids_are_offered_once(run, client, table, name):
     client.create_model(name, kernel={"type": "rbf"}, features={"type": "dense", "dim": 2})
     path = table([{"a": k, "b": -k} for k in range(5)])

@@ -13,6 +13,8 @@ from tests.helpers.http_client import example, refusal
 from tests.helpers.server import PATIENCE_S, RunningServer
 from tests.helpers.terminal import Terminal
 
+pytestmark = pytest.mark.long
+
 FEATURES = {"type": "dense", "dim": 2}
 MODEL = {"solver": "fogd", "frequencies": 10, "kernel": {"type": "rbf", "gamma": 1.0}, "features": FEATURES}
 USUAL = {"kernel": {"type": "rbf"}, "features": FEATURES}  # its solver is compiled when a server is ready
@@ -41,7 +43,6 @@ def wait_until_it_serves(ask):
     assert answer.json()["state"] == "serving"
 
 
-@pytest.mark.long
 def test_a_model_exists_at_once_and_serves_once_its_solver_is_compiled(cold):
     _, ask = cold
     created = ask.put("/models/new", json=MODEL)
@@ -70,7 +71,6 @@ def test_a_model_exists_at_once_and_serves_once_its_solver_is_compiled(cold):
     assert ask.post("/models/new/learn", json=example([0, 1], 1)).status_code == 200
 
 
-@pytest.mark.long
 def test_a_terminal_lists_a_model_that_is_being_compiled(cold):
     server, ask = cold
     assert ask.put("/models/new", json=MODEL).json()["state"] == "compiling"
@@ -82,7 +82,6 @@ def test_a_terminal_lists_a_model_that_is_being_compiled(cold):
         assert "compiling" in opened.text
 
 
-@pytest.mark.long
 def test_a_model_whose_solver_was_being_compiled_survives_the_end_of_the_server(cold):
     server, ask = cold
     assert ask.put("/models/new", json=MODEL).json()["state"] == "compiling"

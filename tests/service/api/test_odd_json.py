@@ -8,6 +8,8 @@ from hypothesis import strategies as st
 
 from tests.helpers.http_client import BASE
 
+pytestmark = pytest.mark.long
+
 BOUNDED = settings(max_examples=250, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 HUGE = "a number of 5,001 digits"  # more digits than Python itself prints
@@ -61,7 +63,6 @@ def model(ask):
     return ask.new_model("odd")
 
 
-@pytest.mark.long
 @BOUNDED
 @given(body=bodies.map(text_of) | st.text(max_size=20) | st.binary(max_size=20))
 def test_odd_examples_are_learned_or_refused_and_a_refusal_changes_nothing(ask, model, body):
@@ -78,7 +79,6 @@ def test_odd_examples_are_learned_or_refused_and_a_refusal_changes_nothing(ask, 
         assert after == before
 
 
-@pytest.mark.long
 @BOUNDED
 @given(body=bodies.map(text_of))
 def test_odd_examples_are_predicted_or_refused(ask, model, body):
@@ -86,7 +86,6 @@ def test_odd_examples_are_predicted_or_refused(ask, model, body):
     assert answer.status_code in (200, 422), answer.text
 
 
-@pytest.mark.long
 @BOUNDED
 @given(x=(dense | sparse | anything).map(text_of) | st.text(max_size=10))
 def test_an_odd_query_is_predicted_or_refused(ask, model, x):
@@ -127,7 +126,6 @@ configurations = st.fixed_dictionaries(
 )
 
 
-@pytest.mark.long
 @BOUNDED
 @given(body=configurations)
 def test_a_model_of_an_odd_configuration_is_refused_or_learns(ask, body):

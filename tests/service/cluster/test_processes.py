@@ -23,6 +23,8 @@ def nodes(tmp_path_factory):
         names = {name for server in nodes.servers for name in nodes.names(server)}
         for to, name in zip(sorted(names), MODELS, strict=False):
             move(nodes.servers[0], name, to)
+        for name in MODELS:
+            eventually(lambda name=name: _status(nodes.servers[0], name) == 200)
         yield nodes
 
 

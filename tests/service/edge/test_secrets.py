@@ -12,6 +12,8 @@ from tests.helpers.http_client import BASE, Asking, example
 from tests.helpers.redis_server import PASSWORD, RedisServer
 from tests.helpers.server import RunningServer
 
+pytestmark = pytest.mark.long
+
 TOKEN = "token-4711"  # noqa: S105  no server knows it
 HOOKS_SECRET = "hooks-4711 " + "x" * 32
 VALUES = {"model": "m", "example": "1", "lease": "1", "position": "1", "at": "1"}
@@ -35,7 +37,6 @@ def asked_for(ask, headers):
     return answers
 
 
-@pytest.mark.long
 def test_no_answer_and_no_line_of_the_log_has_a_secret(tmp_path):
     key = create_key(tmp_path / "keys.json", "ann", "admin")
     with RedisServer(tmp_path / "redis") as redis:
@@ -74,7 +75,6 @@ COMMANDS = [("doctor", password) for password in PASSWORDS]
 COMMANDS += [(name, PASSWORDS[k]) for name in ("serve", "restore") for k in (1, 5)]
 
 
-@pytest.mark.long
 @pytest.mark.parametrize(("command", "password"), COMMANDS)
 def test_no_command_shows_the_password_of_a_store(tmp_path, command, password):
     """Passwords with characters that a URL must quote are what people forget to quote."""
