@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import SplitResult, parse_qsl, unquote, urlencode, urlsplit
 
+from hinged.extras import needed
+
 if TYPE_CHECKING:
     from faststream.security import BaseSecurity
 
@@ -44,7 +46,8 @@ class Login(NamedTuple):
 
     def security(self) -> BaseSecurity:
         """Return the login as FastStream takes it."""
-        from faststream import security  # noqa: PLC0415
+        with needed("consume", "hinged consume"):
+            from faststream import security  # noqa: PLC0415
 
         if not self.user and self.password is None:
             return security.BaseSecurity(self.tls)

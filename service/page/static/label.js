@@ -196,7 +196,7 @@ function Work({ model, annotator, leave }) {
     </div>
     <aside class="side" aria-label="Your work">
       <${Conflicts} model=${model} figures=${figures} settled=${look} />
-      ${figures && html`<${Guide} model=${model} guide=${figures.configuration.labels?.guide} changed=${again} />`}
+      ${figures && html`<${Guide} model=${model} guide=${figures.configuration.labels?.guide} changed=${look} />`}
       <${Effect} model=${model} figures=${figures} effects=${effects} given=${mine.current.size} before=${before.current ?? 0} />
       <${Answers} model=${model} annotator=${annotator} changes=${changes} disabled=${Boolean(undoing)}
         pick=${(answered) => setUndoing(answered)} gone=${(id) => setGiven((was) => was.filter((g) => g.id !== id))} />
