@@ -87,7 +87,7 @@ check: init
 # them again, which takes five seconds.
 test test-long: export PYTHONDONTWRITEBYTECODE =
 
-# The tests that are not long: ten minutes on two cores.
+# The tests that are not long: seven minutes on two cores, or twelve if the solvers are not compiled yet.
 test: init-all redis chromium nginx nats
 	$(BIN)/python -m pytest -m "not long" $(PYTEST_ARGS)
 
