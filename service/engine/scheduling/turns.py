@@ -50,6 +50,9 @@ for learning and 2.3 times for a prediction.
 
 For QUICK_S after a request it may be in progress although no call runs: a small prediction needs no call. If long calls
 did not pause for it, the latency would be 3.8 times as high for learning and 2.6 times for a prediction."""
+USUAL_MAX, USUAL_GAIN = 5.0, 0.2
+"""Moving average of a call's CPU time: each new call has the weight USUAL_GAIN. A long call is capped at USUAL_MAX x
+SHORT_S, so after about eight short calls the model counts as short again."""
 ASKED_S = 0.25
 """For this many seconds after a request, the next request is expected, so one place of long calls stays free."""
 ASIDE, ASIDE_MAX_S = 8.0, 0.05
@@ -83,7 +86,7 @@ class Account:
         self.weight = weight
         self.used = -math.inf  # ln used(t) + t / MEMORY_S (see the module)
         self.seconds = 0.0  # CPU seconds since the start
-        self.usual_s = 0.0  # moving average of the CPU seconds per call; the newest call counts half
+        self.usual_s = 0.0  # moving average of the CPU seconds per call
         self.waited_s = 0.0  # seconds spent waiting for a place since the start
         self.stored_s = 0.0  # seconds spent waiting for the store since the start
         self.given_up: str | None = None  # the reason, once the account is given up
@@ -200,7 +203,8 @@ class Turns:
             _here.call = None
             with self._lock:
                 self._charge(call)
-                account.usual_s = (account.usual_s + call.charged_at - call.begun_at) / 2.0
+                took_s = min(call.charged_at - call.begun_at, USUAL_MAX * SHORT_S)
+                account.usual_s += USUAL_GAIN * (took_s - account.usual_s)
                 self._leave(call)
                 self._let_in()
                 self._discount(call)
