@@ -26,7 +26,7 @@ def proxied(tmp_path_factory):
 @pytest.fixture
 def client(proxied, monkeypatch):
     url, folder, _ = proxied
-    monkeypatch.setenv("SSL_CERT_FILE", str(folder / "proxy.pem"))
+    monkeypatch.setenv("SSL_CERT_FILE", str(folder / "tls.pem"))
     with Client(url) as client:
         yield client
 
@@ -34,7 +34,7 @@ def client(proxied, monkeypatch):
 @pytest.fixture
 def http(proxied):
     url, folder, _ = proxied
-    with httpx.Client(base_url=url, verify=ssl.create_default_context(cafile=folder / "proxy.pem")) as http:
+    with httpx.Client(base_url=url, verify=ssl.create_default_context(cafile=folder / "tls.pem")) as http:
         yield http
 
 
@@ -90,7 +90,7 @@ def test_a_page_of_the_server_may_write_and_a_foreign_page_may_not(http, proxied
 def test_a_wrong_server_name_gets_no_answer_and_the_logs_contain_no_ticket(http, proxied):
     url, folder, _ = proxied
     with pytest.raises(ssl.SSLError), socket.create_connection(("localhost", int(url.rpartition(":")[2]))) as plain:
-        ssl.create_default_context(cafile=folder / "proxy.pem").wrap_socket(plain, server_hostname="elsewhere.example")
+        ssl.create_default_context(cafile=folder / "tls.pem").wrap_socket(plain, server_hostname="elsewhere.example")
     http.get("/models?ticket=secret")
     eventually(lambda: "GET /models" in (folder / "hinged.log").read_text())
     assert "secret" not in (folder / "hinged.log").read_text() + (folder / "errors.log").read_text()
@@ -104,7 +104,7 @@ def test_the_server_logs_the_clients_real_address_and_not_a_forged_header(tmp_pa
         behind_nginx(tmp_path, server.port) as url,
         httpx.Client(
             transport=httpx.HTTPTransport(
-                verify=ssl.create_default_context(cafile=tmp_path / "proxy.pem"), local_address="127.0.0.2"
+                verify=ssl.create_default_context(cafile=tmp_path / "tls.pem"), local_address="127.0.0.2"
             )
         ) as http,
     ):

@@ -152,7 +152,7 @@ def asked(request, tmp_path_factory):
         asked = Asked(server.port)
         if how == "nginx":
             url = stack.enter_context(behind_nginx(folder, server.port))
-            asked = Asked(int(url.rpartition(":")[2]), folder / "proxy.pem")
+            asked = Asked(int(url.rpartition(":")[2]), folder / "tls.pem")
         asked.proxied = how == "nginx"
         yield asked
         log = server.log.read_text()
@@ -215,7 +215,7 @@ def test_a_client_without_a_key_cannot_smuggle_a_request_into_a_shared_connectio
     with (
         RunningServer(tmp_path / "data", keys_file=tmp_path / "keys.json") as server,
         behind_nginx(tmp_path, server.port, offers.items()) as url,
-        httpx.Client(base_url=url, verify=ssl.create_default_context(cafile=tmp_path / "proxy.pem")) as http,
+        httpx.Client(base_url=url, verify=ssl.create_default_context(cafile=tmp_path / "tls.pem")) as http,
     ):
         assert http.put("/models/victim", json=BASE, headers=admin).status_code == 201
         smuggled = b"DELETE /models/victim HTTP/1.1\r\nhost: localhost\r\nx: "

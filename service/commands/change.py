@@ -18,6 +18,7 @@ from hinged.service.commands.taking import revised
 from hinged.service.data.classes import Label, check_label, label_key
 from hinged.service.data.configuration import BESIDE, configured_anew, parse_configuration
 from hinged.service.data.examples import SERVER_ID
+from hinged.service.data.groups import FIXED
 from hinged.service.data.inputs import Inputs, content_of
 from hinged.service.data.names import MODEL_NAME
 from hinged.service.data.parts import Configuration
@@ -253,7 +254,7 @@ def changed(base: dict[str, Any], changes: dict[str, Any], settings: Settings) -
     model.
     """
     facts = configured_anew(base, changes)
-    for name in ("features", "classes"):
+    for name in FIXED:
         if facts.get(name) != base.get(name):
             raise Invalid(f"{name}: a model's {name} cannot be changed; create another model")
     return parse_configuration(json.dumps(facts), settings)

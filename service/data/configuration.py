@@ -11,6 +11,7 @@ from pydantic import Discriminator, Tag, TypeAdapter, ValidationError
 
 from hinged.service.data.classes import check_label, label_key
 from hinged.service.data.features.catalogue import FEATURES
+from hinged.service.data.groups import GROUPS
 from hinged.service.data.parameters import (
     CONFIGURATION_OF,
     SOLVER_NAMES,
@@ -18,7 +19,7 @@ from hinged.service.data.parameters import (
     WITHOUT_ANY,
 )
 from hinged.service.data.part import AUTO, SCALE, Part
-from hinged.service.data.parts import GROUPS, LIVES, POINTS, Configuration, usual_kernel
+from hinged.service.data.parts import LIVES, POINTS, Configuration, usual_kernel
 from hinged.service.data.problems import MISSING, first_problem, shown
 from hinged.service.errors import Invalid
 from hinged.service.settings import Settings

@@ -28,6 +28,7 @@ from pydantic_core import PydanticCustomError
 from hinged.service.data.classes import Label, label_key, score_name
 from hinged.service.data.costs import CostsPart, WatchPart, watched_of
 from hinged.service.data.features.catalogue import FeaturesPart
+from hinged.service.data.groups import FIXED, GROUPS
 from hinged.service.data.part import AUTO, Part
 from hinged.service.data.problems import refusal, shown
 from hinged.solvers.catalogue import make_solver
@@ -287,46 +288,6 @@ def _checked_alarm(value: Any) -> Any:
 
 
 AlarmPart = Annotated[dict[Literal["level"], float] | None, BeforeValidator(_checked_alarm)]
-
-GROUPS: tuple[dict[str, Any], ...] = (
-    {
-        "title": "How it learns",
-        "about": "With the solver auto, several solvers race. A higher C follows single examples more closely.",
-        "parts": ["solver", "kernel", "features", "classes", "class_weight"],
-        "at_once": False,
-    },
-    {
-        "title": "What it forgets",
-        "about": "Set a half-life or a window if old examples are no longer true.",
-        "parts": ["half_life", "window", "points_max", "when_full"],
-        "at_once": False,
-    },
-    {
-        "title": "Decisions and promises",
-        "about": "Costs of errors, error rates, alarms, probabilities. A change takes effect at once.",
-        "parts": ["costs", "promise", "alarm", "watch", "calibration"],
-        "at_once": True,
-    },
-    {
-        "title": "Labels",
-        "about": "How the server asks people, and what they see. A change takes effect at once.",
-        "parts": ["labels", "show"],
-        "at_once": True,
-    },
-    {
-        "title": "Arithmetic",
-        "about": "These parts rarely need a change.",
-        "parts": ["precision", "seed", "rules"],
-        "at_once": False,
-    },
-)
-"""Groups of the parts of a configuration, as people see them. Parts that are in no group belong to the first.
-
-The parts of a group with `at_once` affect no solver, so a change needs no retraining.
-"""
-
-FIXED = ("features", "classes")
-"""Parts that cannot be changed after the model is created."""
 
 
 class Configuration(Part):

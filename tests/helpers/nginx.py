@@ -6,28 +6,26 @@ import socket
 import subprocess
 from contextlib import contextmanager
 
+from tests.helpers.certificates import self_signed
 from tests.helpers.server import PATIENCE_S, ROOT, eventually, free_port, missing
 
 
 @contextmanager
 def behind_nginx(folder, server_port, changes=()):
-    """Start nginx in front of a server; yield the URL. Its certificate and logs are in `folder`.
+    """Start nginx in front of a server; yield the URL. Its certificate (tls.pem) and logs are in `folder`.
 
     changes: pairs of a text in the configuration and its replacement.
     """
     nginx = shutil.which("nginx", path=f"{os.environ['PATH']}:/usr/sbin") or missing(
         "there is no nginx: install it (apt-get install nginx-light), then run the tests again"
     )
-    subject = ["-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost"]
-    files = ["-keyout", "proxy.key", "-out", "proxy.pem"]
-    make = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", *subject, *files]
-    subprocess.run(make, cwd=folder, check=True, capture_output=True)
+    certificate, _ = self_signed(folder, "DNS:localhost")
     port, text = free_port(), (ROOT / "docker" / "nginx.conf").read_text()
     here = {
         "listen 443": f"listen 127.0.0.1:{port}",
         "127.0.0.1:8000": f"127.0.0.1:{server_port}",
         "server_name kernel.example": "server_name localhost",
-        "/etc/ssl/kernel.example": f"{folder}/proxy",
+        "/etc/ssl/kernel.example": str(certificate.with_suffix("")),
         "/var/log/nginx": str(folder),
         "events {}": f"events {{}}\npid {folder}/nginx.pid;\ndaemon off;\n",
     }

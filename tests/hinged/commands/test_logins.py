@@ -2,13 +2,13 @@
 
 import asyncio
 import ssl
-import subprocess
 
 import pytest
 
 from hinged.commands import brokers
 from hinged.commands.logins import located, shown
 from tests.helpers.brokers import KafkaBroker, NatsBroker, RedisBroker
+from tests.helpers.certificates import self_signed
 from tests.helpers.redis_server import PASSWORD
 from tests.helpers.server import free_port
 
@@ -89,14 +89,7 @@ def test_a_url_is_shown_without_user_and_password():
 @pytest.fixture(scope="module")
 def certificate(tmp_path_factory):
     """A certificate for 127.0.0.1, and its key. Servers and clients of these tests share it."""
-    folder = tmp_path_factory.mktemp("tls")
-    key, certificate = folder / "key.pem", folder / "certificate.pem"
-    subprocess.run(
-        ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2",
-         "-subj", "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", key, "-out", certificate],
-        check=True, capture_output=True,
-    )  # fmt: skip
-    return certificate, key
+    return self_signed(tmp_path_factory.mktemp("tls"), "IP:127.0.0.1")
 
 
 async def _read(url):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import re
-import subprocess
 import threading
 from contextlib import closing
 from pathlib import Path
@@ -17,6 +16,7 @@ from hinged.service.store.base import Event, Fenced, OutcomeUnknown, PositionTak
 from hinged.service.store.choice import open_store
 from hinged.service.store.redis import RedisStore
 from hinged.service.store.sqlite import SQLiteStore
+from tests.helpers.certificates import self_signed
 from tests.helpers.http_client import Asking, example
 from tests.helpers.redis_server import PASSWORD, RedisServer, newer_executable
 from tests.helpers.server import PATIENCE_S, RunningServer, eventually
@@ -172,21 +172,16 @@ def test_a_user_who_may_not_see_the_configuration_is_refused(redis_server):
 
 
 def test_tls(tmp_path):
-    subprocess.run(
-        ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1", "-subj", "/CN=localhost",
-         "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", tmp_path / "key.pem", "-out", tmp_path / "cert.pem"],
-        check=True,
-        capture_output=True,
-    )  # fmt: skip
+    certificate, key = self_signed(tmp_path, "IP:127.0.0.1")
     with RedisServer(tmp_path / "redis") as server:
-        tls = {"tls-auth-clients": "no", "tls-cert-file": tmp_path / "cert.pem", "tls-key-file": tmp_path / "key.pem"}
+        tls = {"tls-auth-clients": "no", "tls-cert-file": certificate, "tls-key-file": key}
         with server.client() as client:
             for name, value in tls.items():
                 client.config_set(name, str(value))
             with Proxy(0) as unused:
                 port = unused.port
             client.config_set("tls-port", port)
-        with closing(RedisStore(f"rediss://:{PASSWORD}@127.0.0.1:{port}?ssl_ca_certs={tmp_path}/cert.pem")) as store:
+        with closing(RedisStore(f"rediss://:{PASSWORD}@127.0.0.1:{port}?ssl_ca_certs={certificate}")) as store:
             store.create("m", CREATED)
             assert store.models() == ["m"]
         with pytest.raises(StoreUnavailable, match=r"(?i)certificate"):

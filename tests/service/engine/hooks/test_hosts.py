@@ -3,7 +3,6 @@
 import asyncio
 import socket
 import ssl
-import subprocess
 
 import pytest
 from pydantic import ValidationError
@@ -15,6 +14,7 @@ from hinged.service.errors import Conflict, Invalid
 from hinged.service.model.curves import CurveMark
 from hinged.service.model.hooks import Hook
 from hinged.service.settings import Settings
+from tests.helpers.certificates import self_signed
 from tests.helpers.receiver import Receiver
 
 SECRET = "a secret of the operator, which is long"  # noqa: S105
@@ -246,12 +246,7 @@ def test_a_receiver_that_hangs_ends_the_call_after_a_limit(monkeypatch):
 
 
 def test_the_certificate_of_a_receiver_is_checked_against_the_name_in_the_url(tmp_path, monkeypatch, resolver):
-    key, certificate = tmp_path / "key.pem", tmp_path / "certificate.pem"
-    subprocess.run(
-        ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2",
-         "-subj", "/CN=hooks", "-addext", "subjectAltName=DNS:hooks.example.com", "-keyout", key, "-out", certificate],
-        check=True, capture_output=True,
-    )  # fmt: skip
+    certificate, key = self_signed(tmp_path, "DNS:hooks.example.com")
     tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     tls.load_cert_chain(certificate, key)
     resolver[:] = ["127.0.0.1"]

@@ -1,0 +1,45 @@
+"""How people see the parts of a configuration: in groups, some of which take effect at once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+GROUPS: tuple[dict[str, Any], ...] = (
+    {
+        "title": "How it learns",
+        "about": "With the solver auto, several solvers race. A higher C follows single examples more closely.",
+        "parts": ["solver", "kernel", "features", "classes", "class_weight"],
+        "at_once": False,
+    },
+    {
+        "title": "What it forgets",
+        "about": "Set a half-life or a window if old examples are no longer true.",
+        "parts": ["half_life", "window", "points_max", "when_full"],
+        "at_once": False,
+    },
+    {
+        "title": "Decisions and promises",
+        "about": "Costs of errors, error rates, alarms, probabilities. A change takes effect at once.",
+        "parts": ["costs", "promise", "alarm", "watch", "calibration"],
+        "at_once": True,
+    },
+    {
+        "title": "Labels",
+        "about": "How the server asks people, and what they see. A change takes effect at once.",
+        "parts": ["labels", "show"],
+        "at_once": True,
+    },
+    {
+        "title": "Arithmetic",
+        "about": "These parts rarely need a change.",
+        "parts": ["precision", "seed", "rules"],
+        "at_once": False,
+    },
+)
+"""Groups of the parts of a configuration, as people see them. Parts that are in no group belong to the first.
+
+The parts of a group with `at_once` affect no solver, so a change needs no retraining.
+"""
+
+FIXED = ("features", "classes")
+"""Parts that cannot be changed after the model is created."""
