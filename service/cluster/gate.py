@@ -67,7 +67,7 @@ class Gate:
     async def _send_to(self, address: str, name: str, scope: Scope, receive: Receive, send: Send) -> None:
         self._app.check(scope)  # Host and Origin are meant for this server, and are not forwarded
         headers = dict(scope["headers"])
-        if PASSED_ON in headers:  # each of two servers believes that the other server is the owner
+        if self._passing.sender in headers.get(PASSED_ON, b"").split():  # the request has come back
             raise Unavailable(f"model {name} is on its way to {address}; ask again", retry_after_s=1)
         if not _has_ticket(scope):  # check the key here, because the owner does not see the client's address
             self._access.caller(HTTPConnection(scope), basic=True)

@@ -25,7 +25,7 @@ IDLE_S = 30.0
 """Seconds that an unused line stays open. The other server waits longer, so it does not close the line first."""
 
 PASSED_ON = b"hinged-passed-on"
-"""Header of a forwarded request. Its value is the address of the server that forwarded the request."""
+"""Header of a forwarded request. Its value lists the addresses of the servers that have forwarded the request."""
 ONE_HOP = frozenset(
     (b"connection", b"keep-alive", b"proxy-authenticate", b"proxy-authorization", b"te", b"trailer",
      b"transfer-encoding", b"upgrade", b"expect", PASSED_ON)

@@ -51,6 +51,10 @@ class Passing:
         self._looks: set[Callable[[], None]] = set()
         self._looking: asyncio.TimerHandle | None = None
 
+    def senders(self, scope: Scope) -> bytes:
+        """Return the value of PASSED_ON for a request: the servers that have forwarded it, and this server."""
+        return b" ".join((*(value for name, value in scope["headers"] if name == PASSED_ON), self.sender))
+
     def watch(self, look: Callable[[], None]) -> None:
         """Call `look` every LOOK_S seconds, until `forget`. It checks a request or a WebSocket."""
         self._looks.add(look)
@@ -200,7 +204,7 @@ class Passed(LineRequest):
                 parts += [name, b": ", value, b"\r\n"]
         if self._chunked:
             parts.append(b"transfer-encoding: chunked\r\n")
-        parts += [PASSED_ON, b": ", self._passing.sender, b"\r\n\r\n"]
+        parts += [PASSED_ON, b": ", self._passing.senders(self._scope), b"\r\n\r\n"]
         return b"".join(parts)
 
     def _write(self, body: list[bytes], head: bytes = b"") -> None:

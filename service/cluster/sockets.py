@@ -85,11 +85,12 @@ class Carried:
             for name, value in self._scope["headers"]
             if name not in OF_A_SERVER and not name.startswith(OF_A_SOCKET)
         ]
+        headers.append((PASSED_ON.decode(), self._passing.senders(self._scope).decode("latin-1")))
         uri = self._address.partition("#")[0].replace("http", "ws", 1) + target_of(self._scope).decode("latin-1")
         try:
             return await connect(
                 uri,
-                additional_headers=[*headers, (PASSED_ON.decode(), self._passing.sender.decode())],
+                additional_headers=headers,
                 user_agent_header=None,
                 compression=None,
                 proxy=None,

@@ -13,6 +13,7 @@ from tests.helpers.command import hinged
 from tests.helpers.http_client import example
 from tests.helpers.nodes import Nodes, ask, make
 from tests.helpers.server import PATIENCE_S, RunningServer, eventually
+from tests.helpers.stream_client import followed, granted, opened
 
 KEYS = ("model", "owner", "epoch", "position")
 
@@ -86,10 +87,25 @@ def test_a_client_that_prefers_it_is_redirected(here, there):
     assert (answer.status_code, answer.headers["location"]) == (307, f"{here.url}/models/told?x=1")
 
 
-def test_a_request_is_passed_on_at_most_once(here, there):
+def test_a_server_passes_a_request_on_at_most_once(here, there):
     make(here, "hop")
-    answer = ask(there, "GET", "/models/hop", headers={"hinged-passed-on": "http://elsewhere"})
+    answer = ask(there, "GET", "/models/hop", headers={"hinged-passed-on": f"http://elsewhere {there.url}"})
     assert (answer.status_code, answer.headers["retry-after"]) == (503, "1")
+
+
+def test_servers_that_have_not_heard_of_moves_reach_the_model(tmp_path):
+    with Nodes(tmp_path, 3, node_ttl_s=60) as nodes:
+        first, second, third = nodes.servers
+        make(first, "moved")
+        assert ask(second, "GET", "/models/moved").status_code == ask(third, "GET", "/models/moved").status_code == 200
+        for source, target in ((first, second), (second, first), (first, second)):
+            answer = ask(source, "POST", "/cluster/models/moved/move", json={"to": target.url})
+            assert answer.status_code == 200, answer.text
+            assert learn(third, "moved", source.url).status_code == 200
+            with opened(third.url, "/models/moved/stream") as socket:
+                granted(socket.ask("predict", examples=[{"x": [0.5, 1.0]}]))
+            with followed(third.url, "/models/moved/events?from=0") as stream:
+                assert stream.event()["event"] == "created"
 
 
 def test_an_event_stream_is_passed_on(here, there):
