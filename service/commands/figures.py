@@ -7,6 +7,7 @@ from typing import Any
 
 from hinged.service.data.configuration import shown_configuration
 from hinged.service.errors import Conflict
+from hinged.service.model.comparison import compared
 from hinged.service.model.curves import POINTS_MAX, UNKNOWN, WHERE, LearningCurve, figures_of, points_held
 from hinged.service.model.learner import ModelLearner
 from hinged.service.model.model import Model
@@ -110,7 +111,12 @@ def challengers(model: Model, *, full: bool = False) -> dict[str, Any]:
         "position": model.position,
         "champion": _figures(model.learner, full=full),
         "shadows": {
-            name: {**_figures(s, full=full), "stopped": s.stopped} for name, s in sorted(model.shadows.items())
+            name: {
+                **_figures(shadow, full=full),
+                "stopped": shadow.stopped,
+                "compared": compared(shadow.metrics, model.metrics),
+            }
+            for name, shadow in sorted(model.shadows.items())
         },
     }
 

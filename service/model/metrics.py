@@ -204,6 +204,12 @@ class Prequential:
         """
         return tuple(_glance(name, self._tallies[name]) for name in (ALL, *SOURCES) if name in self._tallies)
 
+    def newest_right(self) -> Array:
+        """Return whether each of the newest 1,000 predictions was right, the oldest first."""
+        tally = self._tallies[ALL]
+        window = tally.window
+        return np.roll(window.classes == window.numbers, -tally.seen)
+
     @property
     def fading_accuracy(self) -> float | None:
         """Return the accuracy over all predictions, where older predictions fade. None before the first prediction."""

@@ -105,3 +105,18 @@ def test_an_invalid_name_is_refused_in_its_field(client, server, tab, tmp_path, 
     page.get_by_role("button", name="Send the rows").click()
     assert page.get_by_label("Name", exact=True).evaluate("field => field.validity.patternMismatch")
     assert "PUT" not in asked
+
+
+def test_the_page_tells_how_a_challenger_did_on_the_same_examples(client, server, tab):
+    model = taught(client, "compared", 200)
+    client.wait(client.challenge(model, "blind", kernel={"type": "rbf", "gamma": 1e-9}))
+    found = client.shadows(model)["shadows"]["blind"]["compared"]
+    assert found["interval"][1] < 0
+    page = tab(server.url).open(f"models/{model}", ".standing")
+    said = page.get_by_text(re.compile("On the same")).inner_text()
+    shown = [f"{100 * found[who]:.1f} %" for who in ("challenger", "champion")]
+    low, high = (f"\u2212{-100 * end:.1f}" for end in found["interval"])
+    assert said == (
+        f"blind: On the same {found['examples']} examples the challenger was right in {shown[0]}, the champion in "
+        f"{shown[1]}. The challenger is worse: {low} to {high} points (95 % interval)."
+    )

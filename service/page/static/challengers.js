@@ -3,14 +3,15 @@
 import { html, useState } from "./vendor/htm-preact.js";
 import { ask, may, path } from "./api.js";
 import { announce, count, figure, Name, percent, Problem } from "./parts.js";
-import { compared } from "./standing.js";
 
-// One sentence: how the challenger did beside the champion.
-export function comparison(challenger, champion) {
-  const { accuracy: a, examples: n } = challenger.metrics.window, { accuracy: b, examples: m } = champion.metrics.window;
-  if (a === null || b === null) return "No prediction of both can be compared yet.";
-  const shares = `The challenger is right in ${percent(a)} of its last ${count(n)} predictions, the champion in ${percent(b)}.`;
-  return `${shares} ${["The challenger is worse.", "Chance may explain the difference.", "The challenger is better."][compared(a, n, b, m) + 1]}`;
+const points = (share) => `${share < 0 ? "\u2212" : "+"}${Math.abs(100 * share).toFixed(1)}`;
+
+// How the challenger did beside the champion, in words.
+export function comparison({ compared }) {
+  if (!compared) return "No prediction of both can be compared yet.";
+  const { examples, challenger, champion, interval: [low, high] } = compared;
+  const verdict = low > 0 ? "The challenger is better" : high < 0 ? "The challenger is worse" : "Chance may explain the difference";
+  return `On the same ${count(examples)} examples the challenger was right in ${percent(challenger)}, the champion in ${percent(champion)}. ${verdict}: ${points(low)} to ${points(high)} points (95 % interval).`;
 }
 
 export function Challengers({ model, shadows, again }) {
@@ -32,7 +33,7 @@ export function Challengers({ model, shadows, again }) {
       <td class="number">${count(it.examples)}</td><td class="number">${percent(it.metrics.accuracy_window)}</td><td class="number">${figure(it.metrics.window.log_loss)}</td>
       <td class="number">${count(it.certificate.support_vectors)}</td>
       <td>${it.stopped ? html`<span class="problem">${it.stopped}</span>` : it !== champion && may("admin") && html`
-        <button onClick=${() => act(name, `Promote ${name}? ${comparison(it, champion)}`, "POST", "/promote")}>Promote</button>
+        <button onClick=${() => act(name, `Promote ${name}? ${comparison(it)}`, "POST", "/promote")}>Promote</button>
         <button class="plain danger" onClick=${() => act(name, `Discard the challenger ${name}?`, "DELETE", "")}>Discard</button>`}</td></tr>`)}</tbody></table></div>
-    ${Object.entries(shadows.shadows).map(([name, it]) => !it.stopped && html`<p class="soft" key=${name}><${Name} of=${name} />: ${comparison(it, champion)}</p>`)}</section>`;
+    ${Object.entries(shadows.shadows).map(([name, it]) => !it.stopped && html`<p class="soft" key=${name}><${Name} of=${name} />: ${comparison(it)}</p>`)}</section>`;
 }

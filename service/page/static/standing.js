@@ -20,7 +20,7 @@ export function usualClass(confusion) {
   return { label: confusion.classes[rows.indexOf(most)], share: most / n };
 }
 
-// Whether share `a` of `n` examples is greater (1) or less (-1) than share `b` of `m` examples, or whether chance
+// Whether share `a` of `n` examples is greater (1) or less (-1) than share `b` of `m` other examples, or whether chance
 // explains the difference (0).
 export function compared(a, n, b, m) {
   const error = Math.sqrt((a * (1 - a)) / n + (b * (1 - b)) / m);
@@ -40,12 +40,8 @@ export function earlier({ curve }, now_ms = Date.now()) {
 
 // The challenger that leads the champion beyond chance by most: {name, lead}. Null if no challenger leads.
 export function leader(shadows) {
-  if (!shadows) return null;
-  const { accuracy: own, examples: n } = shadows.champion.metrics.window;
-  const leading = Object.entries(shadows.shadows).filter(([, it]) => {
-    const { accuracy, examples } = it.metrics.window;
-    return !it.stopped && own !== null && accuracy !== null && compared(accuracy, examples, own, n) > 0;
-  }).map(([name, it]) => ({ name, lead: it.metrics.window.accuracy - own }));
+  const leading = Object.entries(shadows?.shadows ?? {}).filter(([, it]) => !it.stopped && it.compared?.interval[0] > 0)
+    .map(([name, { compared: { challenger, champion } }]) => ({ name, lead: challenger - champion }));
   return leading.sort((a, b) => b.lead - a.lead)[0] ?? null;
 }
 

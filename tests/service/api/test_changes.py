@@ -39,6 +39,7 @@ def test_changes_over_http_have_the_documented_shapes(ask):
     shadows = ask("GET", f"{model.path}/shadows").json()
     assert shadows["shadows"]["s"]["examples"] == 31
     assert shadows["shadows"]["s"]["metrics"]["predicted"] == shadows["champion"]["metrics"]["predicted"] == 30
+    assert shadows["shadows"]["s"]["compared"]["examples"] == 30
     assert ask("POST", f"{model.path}/shadows/s/promote").status_code == 200
     assert model.figures()["configuration"]["C"] == 9
     refusal(ask("DELETE", f"{model.path}/shadows/s"), 404, "not_found")
