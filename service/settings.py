@@ -127,6 +127,7 @@ class Settings(BaseSettings):
     dim_max: int = Field(2**20, gt=0, description="features of one example")
     classes_max: int = Field(256, gt=1, le=1024, description="classes of one model")
     answers_kept: int = Field(100_000, gt=0, description="examples whose first answers a model keeps for retries")
+    embeddings: Path | None = Field(None, description="folder of embeddings of texts, each a folder of files")
     cache_mb: int = Field(256, gt=0, description="kernel-row cache of one model, MiB")
 
     # More than one process

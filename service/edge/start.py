@@ -14,6 +14,7 @@ from difflib import get_close_matches
 from urllib.parse import urlsplit
 
 from hinged.service import limits
+from hinged.service.data.features.embeddings.named import read_folders
 from hinged.service.edge.allocator import share_heaps
 from hinged.service.edge.keys import read_keys
 from hinged.service.edge.logs import begin_logging
@@ -84,11 +85,16 @@ def cannot_listen(settings: Settings, error: OSError) -> Invalid:
 
 
 def begin_process(settings: Settings, number: int | None = None) -> None:
-    """Prepare a process that answers requests, before it starts threads.
+    """Prepare a process that answers requests, before it starts threads. Raise Invalid if an embedding of
+    HINGED_EMBEDDINGS cannot be read.
 
     number: the process's number, if there are several processes.
     """
     begin_logging(settings, number)
+    try:
+        read_folders()
+    except ValueError as error:
+        raise Invalid(str(error)) from None
     share_heaps()
     allow_many_connections()
     sys.setswitchinterval(SWITCH_S)

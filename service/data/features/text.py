@@ -9,12 +9,13 @@ from pydantic import Field, TypeAdapter
 
 from hinged.service.data.features.base import Candidates
 from hinged.service.data.features.columns.texts import BUCKETS, Texts
-from hinged.service.data.features.embedding import Embedding
+from hinged.service.data.features.embeddings.encoder import Embedding
+from hinged.service.data.features.embeddings.named import embedding_named
+from hinged.service.data.features.embeddings.static import StaticWords
 from hinged.service.data.features.named import RecordFeatures
 from hinged.service.data.features.reader import Reader
 from hinged.service.data.features.records import TEXT, Record, TextX, text_record
 from hinged.service.data.features.vocabulary import Vocabulary
-from hinged.service.data.features.wordllama import WIDTH, StaticWords, wordllama
 from hinged.service.data.inputs import Inputs, Records, sizes_of
 from hinged.service.errors import Invalid
 
@@ -22,23 +23,28 @@ if TYPE_CHECKING:  # parts.py imports this module
     from hinged.service.data.parts import Configuration
 
 
+DIM_MIN = 2**8  # columns of counted words
+EMBEDDING_NAME = "^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$"
 EMBEDDED_WORK = 3  # cost of a character of a new word in an embedding, in characters whose words are counted
 TEXT_WORK = 20  # cost of a text apart from its words, in characters
 
 
 class TextFeatures(RecordFeatures):
-    """x is a text. Its words and pairs of words are counted (texts.py), or it becomes a vector (wordllama.py)."""
+    """x is a text. Its words and pairs of words are counted (texts.py), or it becomes a vector (embeddings/)."""
 
     X: ClassVar[Any] = TextX
     ONE: ClassVar[TypeAdapter[Any]] = TypeAdapter(TextX)
     LONE: ClassVar[str | None] = TEXT
 
     type: Literal["text"]
-    dim: int = Field(BUCKETS, ge=2**8, lt=2**31, description="columns among which a hash spreads the words")
+    dim: int = Field(BUCKETS, ge=1, lt=2**31, description="columns among which a hash spreads the words, 256 or more")
     warmup: int = Field(1000, ge=1, le=100_000, description="texts after which the weights of words are fixed")
     warmup_candidates: Candidates = False
-    embedding: Literal["wordllama"] | None = Field(
-        None, description="what turns a text into a vector; null: words and pairs of words are counted"
+    embedding: str | None = Field(
+        None,
+        pattern=EMBEDDING_NAME,
+        description="what turns a text into a vector: wordllama, or the name of a folder in HINGED_EMBEDDINGS; null: "
+        "words and pairs of words are counted",
     )
     embedding_sha256: str | None = Field(
         None,
@@ -52,7 +58,8 @@ class TextFeatures(RecordFeatures):
         """Return the parts that a new model gets. With an embedding, they include its width and its SHA-256."""
         if self.embedding is None:
             return self.NEW
-        return {**self.NEW, "dim": WIDTH, "embedding_sha256": self._found().digest}
+        found = self._found(self.embedding)
+        return {**self.NEW, "dim": found.width, "embedding_sha256": found.digest}
 
     def check(self, dim_max: int) -> None:
         """Raise Invalid as the base class does, and also if the embedding is missing or not the declared one."""
@@ -60,27 +67,29 @@ class TextFeatures(RecordFeatures):
         if self.embedding is None:
             if self.embedding_sha256 is not None:
                 raise Invalid("features.embedding_sha256 needs features.embedding, got null")
+            if self.dim < DIM_MIN:
+                raise Invalid(f"features.dim must be at least {DIM_MIN}, got {self.dim}")
             return
-        if self.dim != WIDTH:
-            raise Invalid(f"features.dim must be {WIDTH} with this embedding, got {self.dim}")
-        self._declared()
+        width = self._declared(self.embedding).width
+        if self.dim != width:
+            raise Invalid(f"features.dim must be {width} with this embedding, got {self.dim}")
 
-    def _found(self) -> StaticWords:
+    def _found(self, name: str) -> StaticWords:
         try:
-            return wordllama()
+            return embedding_named(name)
         except ValueError as error:
             raise Invalid(f"features.embedding: {error}") from None
 
-    def _declared(self) -> StaticWords:
+    def _declared(self, name: str) -> StaticWords:
         """Return the embedding. Raise Invalid if it is missing or not the declared one.
 
         The error is no ValueError, so the server does not take a snapshot for damaged if only the package differs.
         """
-        found = self._found()
+        found = self._found(name)
         if found.digest != self.embedding_sha256:
             raise Invalid(
-                f"features.embedding_sha256: the installed {self.embedding} has {found.digest}, "
-                f"got {self.embedding_sha256}; install the version of {self.embedding} that the model has learned with"
+                f"features.embedding_sha256: the installed {name} has {found.digest}, "
+                f"got {self.embedding_sha256}; install the version of {name} that the model has learned with"
             )
         return found
 
@@ -94,7 +103,7 @@ class TextFeatures(RecordFeatures):
         characters += TEXT_WORK * len(inputs)
         if self.embedding is None:
             return values, characters
-        return max(values, WIDTH * len(inputs)), EMBEDDED_WORK * characters
+        return max(values, self.dim * len(inputs)), EMBEDDED_WORK * characters
 
     @property
     def usual_kernel(self) -> str:
@@ -108,7 +117,7 @@ class TextFeatures(RecordFeatures):
 
     def encoder(self, configuration: Configuration) -> Vocabulary | Embedding:
         if self.embedding is not None:
-            return Embedding(self._declared(), configuration.warmup)
+            return Embedding(self._declared(self.embedding), configuration.warmup)
         return Vocabulary(self.warmup, 0, {TEXT: Texts.NAME}, buckets=self.dim)
 
     def record(self, x: Mapping[str, Any]) -> Record:

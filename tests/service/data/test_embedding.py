@@ -12,8 +12,8 @@ import pytest
 
 from hinged.local.model import LocalModel
 from hinged.service.data.configuration import found_again, new_configuration, read_configuration, shown_configuration
-from hinged.service.data.features import wordllama as words
-from hinged.service.data.features.embedding import Embedding
+from hinged.service.data.features.embeddings import wordllama as words
+from hinged.service.data.features.embeddings.encoder import Embedding
 from hinged.service.data.inputs import Records
 from hinged.service.engine.history import ModelHistory
 from hinged.service.engine.registry import Registry
@@ -110,8 +110,8 @@ def test_without_an_embedding_words_are_counted_and_nothing_is_read(features):
 @pytest.mark.parametrize(
     ("features", "message"),
     [
-        ({"embedding": "other"}, "features.embedding: Input should be 'wordllama'"),
-        ({"embedding": "../wordllama"}, "features.embedding: Input should be 'wordllama'"),
+        ({"embedding": "other"}, "features.embedding: allowed are wordllama and the folders in HINGED_EMBEDDINGS"),
+        ({"dim": 255}, "features.dim must be at least 256, got 255"),
         ({"embedding": "wordllama", "dim": 512}, "features.dim must be 256 with this embedding, got 512"),
         ({"embedding": "wordllama", "embedding_sha256": "x"}, "features.embedding_sha256"),
         ({"embedding": "wordllama", "embedding_sha256": OTHER}, f"got {OTHER}; install the version"),

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from safetensors.numpy import load_file
 from tokenizers import Tokenizer
 
-from hinged.service.data.features.wordllama import PART, SPACE, TOKENS, WEIGHTS, WIDTH, wordllama
+from hinged.service.data.features.embeddings.wordllama import PART, SPACE, TOKENS, WEIGHTS, WIDTH, wordllama
 from tests.helpers.server import ROOT
 
 FOLDER = Path(find_spec("wordllama").submodule_search_locations[0])
@@ -30,7 +30,7 @@ TEXTS = [
 ]
 PROGRAM = """
 import json, sys
-from hinged.service.data.features.wordllama import wordllama
+from hinged.service.data.features.embeddings.wordllama import wordllama
 
 found = wordllama().matrix(json.load(sys.stdin))
 imported = {name.partition(".")[0] for name in sys.modules}
@@ -81,7 +81,7 @@ texts = st.lists(st.one_of(pieces, st.characters(exclude_categories=["Cs"]), st.
 def test_tokens_equal_those_of_the_package_tokenizers(text):
     text = text.replace("<", "")  # tokenizers treats <s> in a text as a mark, and not as three characters
     expected = reference()[0].encode(normal(text), add_special_tokens=False).ids
-    assert wordllama().tokens(text) == expected
+    assert wordllama().tokens([text]) == [expected]
 
 
 @pytest.mark.long
@@ -112,8 +112,8 @@ def test_a_sum_does_not_depend_on_the_order():
 
 
 def test_a_lone_surrogate_and_a_very_long_word_have_tokens():
-    assert wordllama().tokens("\ud800") == [29871, 3 + 0xED, 3 + 0xA0, 3 + 0x80]  # 29871 is the beginning of a word
-    assert len(wordllama().tokens("ab" * 25_000)) < 30_000
+    assert wordllama().tokens(["\ud800"]) == [[29871, 3 + 0xED, 3 + 0xA0, 3 + 0x80]]  # 29871 is the beginning of a word
+    assert len(wordllama().tokens(["ab" * 25_000])[0]) < 30_000
 
 
 def test_threads_and_another_process_find_the_same_bits():

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from hinged.service.data.features.embeddings.static import StaticWords
 from hinged.service.data.features.observing import Encoder
 from hinged.service.data.features.reader import Outside, Reader
 from hinged.service.data.features.records import TEXT, Record, pack_records, unpack_records
 from hinged.service.data.features.spread import Spread, spread_of
-from hinged.service.data.features.wordllama import WIDTH, StaticWords
 from hinged.service.data.inputs import Records
 from hinged.solvers.core.kernels import Kernel
 from hinged.solvers.core.rows import Rows, rows_from_dense
@@ -19,8 +19,6 @@ from hinged.solvers.core.states import StateReader
 from hinged.solvers.estimators.scaling import CSR
 
 Array = np.ndarray[Any, Any]
-
-SPREAD_MAX = 4.0 * WIDTH  # more than the spread of rows of length 1; |x - z|_1 is at most 2 sqrt(WIDTH)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +49,7 @@ class Embedding(Encoder[Records, Record]):
         self._reader = EmbeddingReader(words)
 
     def __len__(self) -> int:
-        return WIDTH
+        return self._reader.words.width
 
     # -- the warm-up ----------------------------------------------------------------------------------------------
 
@@ -91,5 +89,6 @@ class Embedding(Encoder[Records, Record]):
         observed, warming = unpack_records(facts["observed"]), facts["warming"]
         if type(warming) is not bool or not len(observed) < (self.warmup if warming else 1):
             raise ValueError(f"the state has observed {len(observed)} texts of a warm-up of {self.warmup}")
-        spread = StateReader(arrays).take("spread", np.float64, (3,), 0.0, SPREAD_MAX)
+        # More than the spread of rows of length 1: |x - z|_1 is at most twice the root of the width.
+        spread = StateReader(arrays).take("spread", np.float64, (3,), 0.0, 4.0 * len(self))
         self.observed, self.warming, self.spread = observed, warming, Spread(*spread.tolist())
