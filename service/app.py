@@ -35,7 +35,7 @@ from hinged.service.edge.shortcut import Shortcut
 from hinged.service.edge.start import begin_process, refuse_taken_address, tell_start
 from hinged.service.edge.streams import Streams
 from hinged.service.engine.registry import Registry
-from hinged.service.errors import MethodNotAllowed, NotFound
+from hinged.service.errors import MethodNotAllowed, NotFound, ServiceError
 from hinged.service.peers.alone import Alone, ServerParts
 from hinged.service.settings import Settings
 from hinged.service.store.base import Store
@@ -177,7 +177,9 @@ def run(server: Server, sockets: list[socket.socket] | None = None) -> None:
 
 def _log_failure(starting: asyncio.Task[None]) -> None:
     if not starting.cancelled() and starting.exception() is not None:
-        log.error("the server cannot get ready and stops", exc_info=starting.exception())
+        error = starting.exception()
+        unforeseen = None if isinstance(error, ServiceError) else error
+        log.error("the server cannot get ready and stops: %s", error, exc_info=unforeseen)
         give_up()
 
 

@@ -159,6 +159,13 @@ class StoreUnavailable(Unavailable):
     code = "store_unavailable"
 
 
+class NoThread(Unavailable):
+    """The system starts no thread for the server."""
+
+    def __init__(self) -> None:
+        super().__init__("the system starts no further thread; a limit of the user or of the container may be too low")
+
+
 class ModelFull(ServiceError):
     """The model already contains as many points as its configuration allows."""
 

@@ -48,8 +48,8 @@ def main() -> None:
     if not said:  # the supervisor has already ended
         return
     settings = Settings()
-    begin_process(settings, number)
     try:
+        begin_process(settings, number)
         _serve(settings, number, socket.socket(fileno=descriptor), json.loads(said))
     except ServiceError as error:
         log.error("it cannot begin: %s", error.message)  # noqa: TRY400  a sentence for the person who set the settings

@@ -117,6 +117,8 @@ def serve(**options: Any) -> None:
             app.serve(settings)
     except ServiceError as error:
         raise SeveralLines("\n".join([error.message, *unknown_names(os.environ)])) from error
+    except MemoryError as error:
+        raise click.ClickException("the system gives the server no more memory") from error
 
 
 def _wrong(error: Mapping[str, Any]) -> str:

@@ -19,7 +19,7 @@ from hinged.service.edge.allocator import share_heaps
 from hinged.service.edge.keys import read_keys
 from hinged.service.edge.logs import begin_logging
 from hinged.service.edge.serving import allow_many_connections
-from hinged.service.errors import Invalid
+from hinged.service.errors import Invalid, NoThread
 from hinged.service.settings import Settings
 from hinged.version import __version__
 
@@ -85,8 +85,8 @@ def cannot_listen(settings: Settings, error: OSError) -> Invalid:
 
 
 def begin_process(settings: Settings, number: int | None = None) -> None:
-    """Prepare a process that answers requests, before it starts threads. Raise Invalid if an embedding of
-    HINGED_EMBEDDINGS cannot be read.
+    """Prepare a process that answers requests, before it starts threads. Raise NoThread if the system starts none, and
+    Invalid if an embedding of HINGED_EMBEDDINGS cannot be read.
 
     number: the process's number, if there are several processes.
     """
@@ -95,7 +95,10 @@ def begin_process(settings: Settings, number: int | None = None) -> None:
         read_folders()
     except ValueError as error:
         raise Invalid(str(error)) from None
-    share_heaps()
+    try:
+        share_heaps()
+    except RuntimeError:
+        raise NoThread from None
     allow_many_connections()
     sys.setswitchinterval(SWITCH_S)
     gc.set_threshold(COLLECTED, COLLECTED_YOUNG)

@@ -28,7 +28,7 @@ from hinged.service.engine.patience import Patience
 from hinged.service.engine.positions import Positions
 from hinged.service.engine.roster import COMPILING, SERVING, Roster, Running, check_name
 from hinged.service.engine.scheduling.gates import Gates
-from hinged.service.engine.scheduling.threads import Lane, Threads
+from hinged.service.engine.scheduling.threads import Lane, Threads, default_executor
 from hinged.service.engine.scheduling.turns import (
     BESIDE,
     Account,
@@ -89,6 +89,7 @@ class Registry:
         store. It returns once this server has loaded the models that it claims first. Until then this server is not
         ready.
         """
+        asyncio.get_running_loop().set_default_executor(default_executor())
         started, loads = time.monotonic(), self.roster.loads
         warm.before_waiting[:] = [stand_back]
         await load_kernels(self._run)

@@ -116,12 +116,12 @@ class Snapshots:
             self._tell(position)
         except NOT_KEPT as error:  # the log still contains everything
             self.failed += 1
-            log.warning("snapshot of model %s at %d was not kept", self._name, position, exc_info=True)
+            log.warning("snapshot of model %s at %d was not kept: %s", self._name, position, error)
             return error if isinstance(error, ServiceError) else StoreUnavailable(f"the snapshot was not kept: {error}")
         try:
             self._trim(reads_back_at)
-        except (*NOT_KEPT, BadFrame):  # the next snapshot tries again
-            log.warning("the log of model %s was not trimmed", self._name, exc_info=True)
+        except (*NOT_KEPT, BadFrame) as error:  # the next snapshot tries again
+            log.warning("the log of model %s was not trimmed: %s", self._name, error)
         return None
 
     def _trim(self, reads_back_at: int) -> None:

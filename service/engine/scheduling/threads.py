@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable
-from concurrent.futures import CancelledError, Executor, Future
+from concurrent.futures import CancelledError, Executor, Future, ThreadPoolExecutor
 from queue import SimpleQueue
 from time import monotonic
 from typing import Any, TypeVar
@@ -22,15 +22,37 @@ from hinged.service.engine.scheduling.turns import (
     GivenUp,
     Turns,
 )
+from hinged.service.errors import NoThread
 from hinged.solvers.core.turns import Abandoned
 
 T = TypeVar("T")
+
+
+DEFAULT_THREADS = 6
+"""Number of threads of an event loop's default executor, for short calls that belong to no model."""
 
 
 class Broke(RuntimeError):
     """Raised when a model's code raises an error that is not an Exception. Such an error would end the code that waits
     for the call.
     """
+
+
+def default_executor() -> ThreadPoolExecutor:
+    """Return an executor for an event loop. All its threads run already, so no request has to start a thread.
+
+    Raise NoThread if the system does not start them.
+    """
+    all_here = threading.Barrier(DEFAULT_THREADS)
+    executor = ThreadPoolExecutor(DEFAULT_THREADS, "beside")
+    try:
+        for start in [executor.submit(all_here.wait) for _ in range(DEFAULT_THREADS)]:
+            start.result()
+    except RuntimeError:
+        all_here.abort()
+        executor.shutdown(wait=False)
+        raise NoThread from None
+    return executor
 
 
 class Threads:
@@ -40,12 +62,16 @@ class Threads:
         self._name = name
         self._lock = threading.Lock()
         self._idle: list[SimpleQueue[Callable[[], None] | None]] = []
+        self._late: deque[Callable[[], None]] = deque()  # work for which no thread could be started
         self._running: set[threading.Thread] = set()
         self._closed = False
         self._started = 0
 
     def run(self, work: Callable[[], None]) -> None:
-        """Run a function on a separate thread. Raise RuntimeError if the pool is closed or no thread can be started."""
+        """Run a function on a separate thread. If no thread can be started, the next thread that is free runs it.
+
+        Raise RuntimeError if the pool is closed. Raise NoThread if it has no thread and none can be started.
+        """
         with self._lock:
             if self._closed:
                 raise RuntimeError("the threads have ended")
@@ -60,7 +86,12 @@ class Threads:
         except RuntimeError:
             with self._lock:
                 self._running.discard(thread)
-            raise
+                if self._idle:
+                    self._idle.pop().put(work)
+                elif self._running:
+                    self._late.append(work)
+                else:
+                    raise NoThread from None
 
     def close(self, seconds: float | None = None) -> bool:
         """Take no more work, and wait up to `seconds` for running work; return whether all work has ended."""
@@ -80,8 +111,12 @@ class Threads:
         while work is not None:
             work()
             with self._lock:
+                if self._late:
+                    work = self._late.popleft()
+                    continue
                 if self._closed or len(self._idle) >= limits.THREADS_IDLE_MAX:
-                    break
+                    self._running.discard(threading.current_thread())
+                    return
                 self._idle.append(mine)
             work = None  # free the objects of the last call before waiting
             work = mine.get()
@@ -118,20 +153,23 @@ class Lane(Executor):
     def submit(self, function: Callable[..., T], /, *args: Any, **named: Any) -> Future[T]:
         """Run a function on a thread. Its future can be cancelled until the function has begun."""
         future: Future[T] = Future()
+        waiting = future, lambda: function(*args, **named)
         with self._lock:
             if self.account.given_up is not None:
                 future.set_exception(GivenUp(self.account.given_up))
                 return future
-            self._waiting.append((future, lambda: function(*args, **named)))
+            self._waiting.append(waiting)
             if self._running >= self._most:
                 return future
             self._running += 1
         try:
             self._threads.run(self._work)
-        except RuntimeError:
+        except (RuntimeError, NoThread):
             with self._lock:
                 self._running -= 1
-            raise
+                if waiting in self._waiting:  # otherwise a running call of this lane has already taken it
+                    self._waiting.remove(waiting)
+                    raise
         return future
 
     def hurry(self) -> None:

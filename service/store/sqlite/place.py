@@ -93,9 +93,14 @@ class DatabaseFile:
                 self._index_opened = None
 
     def check(self) -> None:
-        """Raise FileReplaced unless the files are the opened files, and at least as long as SQLite has made them."""
+        """Raise FileReplaced unless the files are the opened files, and at least as long as SQLite has made them. Raise
+        StoreUnavailable if the index cannot be read.
+        """
         with self._guard:
-            there = self._is_there()
+            try:
+                there = self._is_there()
+            except OSError as error:
+                raise StoreUnavailable(f"the index of the write-ahead log cannot be read: {error.strerror}") from error
             told, self._told = self._told, not there
         if there:
             return

@@ -75,7 +75,11 @@ def lock_folder(folder: Path) -> sqlite3.Connection:
     """
     lock = sqlite3.connect(folder / "hinged.lock", timeout=0.0, isolation_level=None, check_same_thread=False)
     try:
+        lock.execute("PRAGMA journal_mode=MEMORY")
         lock.execute("BEGIN EXCLUSIVE")
+        # This fails if SQLite could open the file only for reading, because then the lock would exclude nobody. The
+        # transaction never ends, so nothing is written.
+        lock.execute("PRAGMA user_version=1")
     except sqlite3.Error as error:
         lock.close()
         if error.sqlite_errorcode == sqlite3.SQLITE_BUSY:

@@ -184,8 +184,10 @@ def _attempt(connection: sqlite3.Connection, work: Work[T]) -> tuple[T | None, E
     try:
         value = work(connection)
     except Exception as error:
-        # If SQLite has rolled back the whole transaction (disk full, I/O error), the whole group fails.
-        if not connection.in_transaction:
+        # If SQLite has rolled back the whole transaction (disk full, I/O error), the whole group fails. A group also
+        # fails on a connection that only reads: SQLite opens a file for reading if it cannot open it for writing.
+        reads_only = getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_READONLY
+        if reads_only or not connection.in_transaction:
             raise
         connection.execute("ROLLBACK TO job")
         connection.execute("RELEASE job")

@@ -267,10 +267,11 @@ def test_a_killed_server_has_the_same_answers_and_stops_at_other_files(tmp_path,
         assert ask("GET", model.path).json()["error"]["details"]["state"] == "stopped"
 
 
-def test_a_server_does_not_start_with_a_damaged_embedding(tmp_path):
+@pytest.mark.parametrize("processes", [1, 2])
+def test_a_server_does_not_start_with_a_damaged_embedding(tmp_path, processes):
     shelf = tmp_path / "shelf"
     no_table(written(shelf / "mine"))
-    code, said = RunningServer(tmp_path / "data", embeddings=shelf).run()
+    code, said = RunningServer(tmp_path / "data", embeddings=shelf, processes=processes).run()
     assert code == 1
     assert f"the embedding in {shelf / 'mine'} cannot be read" in said
     assert "Traceback" not in said

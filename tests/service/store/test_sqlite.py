@@ -57,6 +57,34 @@ def test_a_second_process_on_the_folder_is_refused_until_the_first_dies(folder, 
         SQLiteStore(folder).close()
 
 
+@pytest.fixture
+def read_only(monkeypatch):
+    """Return a function after which SQLite opens files only for reading, as it does if no descriptor is left."""
+    connect = sqlite3.connect
+    return lambda: monkeypatch.setattr(
+        sqlite3, "connect", lambda file, **more: connect(f"file:{file}?mode=ro", uri=True, **more)
+    )
+
+
+def test_a_connection_that_only_reads_takes_no_write_and_is_replaced(folder, read_only, monkeypatch):
+    with closing(SQLiteStore(folder)) as store:
+        store._writer._disconnect()  # as after a failed commit
+        read_only()
+        with pytest.raises(StoreUnavailable, match="readonly"):
+            store.create("m", CREATED)
+        monkeypatch.undo()
+        assert store.models() == []
+        store.create("m", CREATED)
+        assert store.models() == ["m"]
+
+
+def test_a_lock_that_was_only_opened_for_reading_is_no_lock(folder, read_only):
+    SQLiteStore(folder).close()
+    read_only()
+    with pytest.raises(StoreUnavailable, match="cannot be opened: attempt to write a readonly database"):
+        SQLiteStore(folder)
+
+
 def test_an_unknown_schema_version_is_refused_and_left_as_it_is(folder):
     SQLiteStore(folder).close()
     sql(folder, "PRAGMA user_version=99")

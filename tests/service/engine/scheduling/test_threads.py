@@ -7,8 +7,9 @@ import threading
 import pytest
 
 from hinged.service import limits
-from hinged.service.engine.scheduling.threads import Broke, Lane, Threads
+from hinged.service.engine.scheduling.threads import Broke, Lane, Threads, default_executor
 from hinged.service.engine.scheduling.turns import GivenUp, Turns
+from hinged.service.errors import NoThread
 from hinged.solvers.core.turns import rest
 
 SECONDS = 60
@@ -114,3 +115,44 @@ def test_closed_threads_end_and_take_no_more_calls():
     assert threads.close(SECONDS)
     with pytest.raises(RuntimeError, match="have ended"):
         lane.submit(lambda: 1)
+
+
+@pytest.fixture
+def no_more(monkeypatch):
+    """Let the system start no further thread."""
+
+    def refused(_):
+        raise RuntimeError("can't start new thread")
+
+    return lambda: monkeypatch.setattr(threading.Thread, "start", refused)
+
+
+def test_without_a_further_thread_calls_wait_for_a_thread_that_runs(threads, no_more):
+    shared, end = Turns(1), threading.Event()
+    running = Lane(threads, shared).submit(end.wait, SECONDS)
+    no_more()
+    late = [Lane(threads, shared).submit(lambda k=k: k) for k in range(5)]
+    assert not any(future.done() for future in late)
+    end.set()
+    assert running.result(SECONDS)
+    assert [future.result(SECONDS) for future in late] == list(range(5))
+    assert Lane(threads, shared).submit(lambda: "done").result(SECONDS) == "done"
+
+
+def test_if_the_system_starts_no_thread_at_all_a_call_is_refused_and_never_runs(monkeypatch, lane, no_more):
+    ran = []
+    no_more()
+    with pytest.raises(NoThread, match="starts no further thread"):
+        lane.submit(ran.append, "refused")
+    with pytest.raises(NoThread):
+        default_executor()
+    monkeypatch.undo()
+    assert lane.submit(ran.append, "done").result(SECONDS) is None
+    assert ran == ["done"]
+
+
+def test_a_default_executor_needs_no_further_thread(no_more):
+    executor = default_executor()
+    no_more()
+    assert [future.result(SECONDS) for future in [executor.submit(lambda k=k: k) for k in range(50)]] == list(range(50))
+    executor.shutdown()

@@ -1,0 +1,297 @@
+"""Each call that can fail fails once at its n-th use, for n = 1, 2, 3 and so on.
+
+    TMPDIR=/dev/shm python -m tests.faults.every_call --most 40
+
+A short history runs on a server: it starts, creates models, learns, corrects, forgets, labels, takes snapshots, and
+stops. A library (counted.c) counts the calls of each kind. Then the history is repeated, and call n of a kind fails:
+once, or that call and all later ones until the client has seen an error. The results are:
+
+runs        Number of histories with a fault.
+faults      Number of histories in which a call did fail; the others made fewer calls than the first history.
+lost        Number of acknowledged examples that are not there, and of acknowledged changes that were not made.
+twice       Number of examples that were learned twice, or that no client sent.
+hung        Number of requests without an answer for 20 s, and of servers that did not end, or did not go on.
+unclear     Number of answers that are no documented error, and of tracebacks in the log.
+kept        Number of servers that kept files or threads open after the fault.
+unequal     Number of stores whose state differs, depending on whether it is read from a snapshot or from the log alone.
+"""
+
+import argparse
+import ctypes
+import mmap
+import random
+import re
+import sys
+import tempfile
+import time
+from collections import Counter
+from contextlib import closing
+from pathlib import Path
+
+import httpx
+
+from hinged.service.model.events import decode_event
+from hinged.service.model.events.learning import ExamplesLearned
+from hinged.service.store.sqlite import SQLiteStore
+from tests.faults.scene import compiled
+from tests.faults.under_load import SIZES
+from tests.helpers import server, zygote
+from tests.helpers.server import PLAIN, RunningServer, eventually
+from tests.helpers.states import digest_of, load_model
+
+KINDS = ("open", "read", "write", "sync", "name", "truncate", "allocate", "accept", "receive", "send", "thread")
+ERRORS = {"unavailable", "store_unavailable", "queue_full"}
+UNFORESEEN = {"allocate": "MemoryError", "read": r"sqlite3\.DatabaseError|hinged\.service\.store\.base\.Damaged"}
+"""Errors that may be answered as internal, with a traceback in the log, by kind of call. A disk that cannot be read
+counts as damaged."""
+HUNG_S = 20
+FILES_MAX = THREADS_MAX = 40
+CONFIGURATION = {"kernel": {"type": "rbf", "gamma": 1.0}, "C": 10, "features": {"type": "dense", "dim": 2}}
+SOLVERS = {"one": "lasvm", "two": "exact"}
+
+
+class Counted(ctypes.Structure):
+    """The counts of calls, and which call fails. The server has the same memory."""
+
+    _fields_ = (
+        *((name, ctypes.c_int64) for name in ("armed", "kind", "nth", "once", "failed")),
+        ("counts", ctypes.c_int64 * len(KINDS)),
+    )
+
+
+class Broken(Exception):
+    """The history cannot go on: what is to be counted stands in the message."""
+
+
+class History:
+    """A history with at most one fault. `results` counts what is wrong."""
+
+    def __init__(self, folder, library, fault, results):
+        """fault: kind, number of the call, and whether only this call fails; or None."""
+        self.results, self.fault = results, fault
+        self.root = folder / "disk"
+        self.root.mkdir()
+        control = folder / "counted"
+        control.write_bytes(bytes(ctypes.sizeof(Counted)))
+        with control.open("r+b") as file:
+            self.counted = Counted.from_buffer(mmap.mmap(file.fileno(), ctypes.sizeof(Counted)))
+        self.counted.kind = -1
+        self.server = RunningServer(self.root / "data", snapshot_examples=15, cache_mb=1)
+        self.server.log = folder / "server.log"
+        self.server.env |= {"LD_PRELOAD": str(library), "COUNTED": str(control), "COUNTED_FILES": str(self.root)}
+        self.http = httpx.Client(timeout=HUNG_S, verify=PLAIN, base_url=self.server.url)
+        self.learned = {name: {} for name in SOLVERS}  # acknowledged label by id
+        self.sent = set()  # ids of all examples
+
+    def run(self):
+        """Run the history and check what is left. Return the counts of the calls."""
+        if self.fault is not None:
+            kind, self.counted.nth, self.counted.once = self.fault
+            self.counted.kind = KINDS.index(kind)
+        try:
+            self.arm(True)
+            self.start()
+            self.work()
+            self.end()
+        except Broken as error:
+            self.results[str(error)] += 1
+            print(f"{self.fault}: {error}: {self.server.log.read_text()[-3000:]}", flush=True)
+            self.server.kill()
+        finally:
+            self.http.close()
+        self.results["faults"] += self.counted.failed > 0
+        self.check()
+        return list(self.counted.counts)
+
+    def arm(self, armed):
+        self.counted.armed = bool(armed)
+
+    def start(self):
+        """Start the server. It may refuse to start while calls fail, and must say why."""
+        self.server.start(wait=False)
+        end = time.monotonic() + HUNG_S
+        while time.monotonic() < end:
+            if self.server.process.poll() is not None:
+                if not self.counted.failed:
+                    raise Broken("hung")
+                self.arm(False)
+                self.server.start(wait=False)
+            try:
+                if self.http.get("/readyz", timeout=2).status_code == 200:
+                    return
+            except httpx.TransportError:
+                pass
+            if self.counted.failed and time.monotonic() > end - HUNG_S / 2:
+                self.arm(False)  # a fault that lasts may keep the server from becoming ready
+            time.sleep(0.02)
+        raise Broken("hung")
+
+    def work(self):
+        numbers = random.Random(1)
+        for name, solver in SOLVERS.items():
+            self.ask("PUT", f"/models/{name}", CONFIGURATION | {"solver": solver})
+        for batch in range(8):
+            for name in SOLVERS:
+                examples = [
+                    {"id": f"{name}-{batch}-{k}", "x": [numbers.gauss(0, 1), numbers.gauss(0, 1)], "y": "ab"[k % 2]}
+                    for k in range(5)
+                ]
+                self.sent |= {example["id"] for example in examples}
+                self.ask("POST", f"/models/{name}/learn", {"examples": examples})
+                self.learned[name] |= {example["id"]: example["y"] for example in examples}
+                self.ask("POST", f"/models/{name}/predict", {"examples": [{"x": [0.5, 0.5]}]})
+        for name in SOLVERS:
+            self.ask("PUT", f"/models/{name}/examples/{name}-1-1", {"y": "a"})
+            self.learned[name][f"{name}-1-1"] = "a"
+            self.ask("DELETE", f"/models/{name}/examples/{name}-2-2", allowed=(200, 202, 404, 410))
+            del self.learned[name][f"{name}-2-2"]
+            self.sent.add(f"{name}-q")
+            self.ask("POST", f"/models/{name}/pool", {"examples": [{"id": f"{name}-q", "x": [0.1, 0.2]}]})
+            self.ask("POST", f"/models/{name}/learn", {"examples": [{"id": f"{name}-q", "y": "b"}]})
+            self.learned[name][f"{name}-q"] = "b"
+            self.ask("POST", f"/models/{name}/snapshot")
+        for path in ("/models", "/metrics", "/models/one", "/models/one/examples?n=100", "/models/two/export"):
+            self.ask("GET", path)
+
+    def ask(self, method, path, body=None, allowed=(200, 201, 202)):
+        """Send a request until it is answered. A fault that lasts ends once the client has seen an error."""
+        end, answer = time.monotonic() + 2 * HUNG_S, None
+        while time.monotonic() < end:
+            try:
+                answer = self.http.request(method, path, json=body)
+            except httpx.TimeoutException:
+                raise Broken("hung") from None
+            except httpx.TransportError:
+                if not self.counted.failed:
+                    raise Broken("unclear") from None
+            else:
+                if answer.status_code in allowed:
+                    return
+                self.judge(answer)
+            self.arm(self.counted.once)  # a fault that lasts ends here
+            if self.server.process.poll() is not None:
+                self.start()
+            time.sleep(0.05)
+        print(f"{self.fault}: {method} {path}: {answer.status_code} {answer.text}", flush=True)
+        raise Broken("hung")
+
+    def judge(self, answer):
+        """Check that an answer is a documented error, and that a call has failed."""
+        try:
+            error = answer.json()["error"]
+        except (ValueError, KeyError, TypeError):
+            error = {"code": None}
+        forgiven = {"internal_error"} if self.fault and self.fault[0] in UNFORESEEN else set()
+        again = error["code"] in ERRORS | forgiven or "retry_after_s" in error.get("details", {})
+        if not (self.counted.failed and again):
+            print(f"{self.fault}: {answer.request.method} {answer.url}: {answer.status_code} {answer.text}", flush=True)
+            raise Broken("unclear")
+
+    def end(self):
+        """Compare the server's open files and threads with the usual ones, and stop the server."""
+        self.arm(False)
+        self.compare()
+        self.http.close()
+        try:
+            eventually(self.is_at_rest)
+        except AssertionError:
+            self.results["kept"] += 1
+            print(f"{self.fault}: kept {self.open()}", flush=True)
+        self.server.process.terminate()
+        end = time.monotonic() + 2 * HUNG_S
+        while self.server.process.poll() is None:
+            if time.monotonic() > end:
+                raise Broken("hung")
+            time.sleep(0.02)
+        log = self.server.log.read_text()
+        for error in re.findall(r"^Traceback .*\n(?: .*\n)+(\w.*)", log, re.MULTILINE):
+            if not (self.fault and re.match(UNFORESEEN.get(self.fault[0], "(?!)"), error)):
+                self.results["unclear"] += 1
+                print(f"{self.fault}: {error} in {log}", flush=True)
+
+    def open(self):
+        """Return the number of open files and of threads."""
+        own = Path(f"/proc/{self.server.process.pid}")
+        return len([*(own / "fd").iterdir()]), len([*(own / "task").iterdir()])
+
+    def is_at_rest(self):
+        files, threads = self.open()
+        return files <= FILES_MAX and threads <= THREADS_MAX
+
+    def check(self):
+        """Compare the store with what was acknowledged, and the state from a snapshot with the state from the log."""
+        with closing(SQLiteStore(self.root / "data")) as store:
+            states = {name: load_model(store, name, **SIZES) for name in store.models()}
+            ids = {name: Counter(ids_of(store, name)) for name in states}
+            store.snapshots = lambda _: []
+            folded = {name: load_model(store, name, **SIZES) for name in states}
+        for name, learned in self.learned.items():
+            found = ids.get(name, Counter())
+            self.results["lost"] += len(learned.keys() - found.keys())
+            self.results["twice"] += len(found.keys() - self.sent) + sum(found.values()) - len(found)
+            self.results["unequal"] += name in states and digest_of(states[name]) != digest_of(folded[name])
+
+    def compare(self):
+        """Compare what the server says about the examples with what was acknowledged."""
+        for name, learned in self.learned.items():
+            answer = self.http.get(f"/models/{name}/examples?n=1000")
+            told = {each["id"]: each["label"] for each in answer.json()["examples"]}
+            if told != learned:
+                self.results["lost"] += 1
+                print(f"{self.fault}: {name} has {sorted(told.items() ^ learned.items())}", flush=True)
+
+
+def ids_of(store, name):
+    """Return the ids of all examples in a log that were not forgotten."""
+    for _, record in store.read(name, 0):
+        event = decode_event(record.kind, record.payload)
+        if isinstance(event, ExamplesLearned):
+            yield from (given for given in event.ids if given is not None)
+
+
+def run(folder, library, fault, results):
+    """Run one history in a folder of its own; return the counts of its calls."""
+    with tempfile.TemporaryDirectory(dir=folder) as own:
+        results["runs"] += fault is not None
+        return History(Path(own), library, fault, results).run()
+
+
+def numbers_of(count, most):
+    """Return at most `most` numbers of calls: the first ones, and others spread over all calls."""
+    first = min(count, most // 2)
+    rest = range(first + 1, count + 1)
+    step = max(1, -(-len(rest) // max(1, most - first)))
+    return [*range(1, first + 1), *rest[::step]]
+
+
+def main(most, kinds=KINDS, seed=1):
+    """Let up to `most` calls of each kind fail, each once and lastingly; return the results."""
+    results = Counter(lost=0, twice=0, hung=0, unclear=0, kept=0, unequal=0)
+    with tempfile.TemporaryDirectory() as folder:
+        library = compiled("counted.c", folder)
+        counts = dict(zip(KINDS, run(folder, library, None, results), strict=True))
+        print("calls:", counts, flush=True)
+        faults = [
+            (kind, number, once)
+            for kind in kinds
+            for number in numbers_of(counts[kind], most)
+            for once in (True, False)
+        ]
+        random.Random(seed).shuffle(faults)
+        for fault in faults:
+            run(folder, library, fault, results)
+    return results
+
+
+FAULTS = ("lost", "twice", "hung", "unclear", "kept", "unequal")
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--most", type=int, default=20, help="calls of each kind that fail")
+    parser.add_argument("--kinds", default=",".join(KINDS))
+    options = parser.parse_args()
+    server.forked = zygote.start  # the servers start many times
+    results = main(options.most, options.kinds.split(","))
+    print(", ".join(f"{what}: {count}" for what, count in results.items()))
+    sys.exit(any(results[fault] for fault in FAULTS))
