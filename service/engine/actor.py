@@ -242,8 +242,8 @@ class Actor:
         """Replace the half-changed state with the state from the store and its log.
 
         If the cause of the failure is gone, the model continues. If the model cannot apply an event, it stops before
-        the event: it predicts, but learns nothing until an admin sets the event aside. If the store is unavailable, the
-        actor waits for it.
+        the event: it predicts, but learns nothing until an admin sets the event aside. If the store is unavailable, or
+        there is no memory, the actor waits.
         """
         patience = Patience(self.name)
         while not self._stopping:
@@ -251,7 +251,7 @@ class Actor:
                 await self._call(self.journal.read_again)
             except asyncio.CancelledError:
                 raise
-            except StoreUnavailable as error:
+            except (StoreUnavailable, MemoryError) as error:
                 self._wake.clear()
                 with suppress(TimeoutError):
                     await asyncio.wait_for(self._wake.wait(), patience.after(error))

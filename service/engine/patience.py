@@ -22,11 +22,9 @@ class Patience:
         self._model = model
         self._wait_s = RETRY_FIRST_S
 
-    def after(self, error: StoreUnavailable) -> float:
-        """Return the seconds to wait before the model asks the store again. error: the error that the store has just
-        raised.
-        """
-        log.warning("model %s waits for the store: %s", self._model, error.message)
+    def after(self, error: StoreUnavailable | MemoryError) -> float:
+        """Return the seconds to wait before the model asks the store again. error: what prevented an answer."""
+        log.warning("model %s waits for the store: %s", self._model, str(error) or type(error).__name__)
         wait_s = self._wait_s
         self._wait_s = min(2 * wait_s, RETRY_MAX_S)
         return wait_s

@@ -21,8 +21,8 @@ from hinged.service.store.base import SNAPSHOTS_KEPT, Damaged, Store
 
 log = logging.getLogger(__name__)
 
-NOT_KEPT = (ServiceError, Damaged, KeyError)
-"""Errors that a store may raise when a snapshot is read or written."""
+NOT_KEPT = (ServiceError, Damaged, KeyError, MemoryError)
+"""Errors that may occur when a snapshot is read or written."""
 
 
 class Snapshots:
@@ -116,12 +116,12 @@ class Snapshots:
             self._tell(position)
         except NOT_KEPT as error:  # the log still contains everything
             self.failed += 1
-            log.warning("snapshot of model %s at %d was not kept: %s", self._name, position, error)
+            log.warning("snapshot of model %s at %d was not kept: %r", self._name, position, error)
             return error if isinstance(error, ServiceError) else StoreUnavailable(f"the snapshot was not kept: {error}")
         try:
             self._trim(reads_back_at)
         except (*NOT_KEPT, BadFrame) as error:  # the next snapshot tries again
-            log.warning("the log of model %s was not trimmed: %s", self._name, error)
+            log.warning("the log of model %s was not trimmed: %r", self._name, error)
         return None
 
     def _trim(self, reads_back_at: int) -> None:

@@ -2,9 +2,9 @@
 
     TMPDIR=/dev/shm python -m tests.faults.every_call --most 40
 
-A short history runs on a server: it starts, creates models, learns, corrects, forgets, labels, takes snapshots, and
-stops. A library (counted.c) counts the calls of each kind. Then the history is repeated, and call n of a kind fails:
-once, or that call and all later ones until the client has seen an error. The results are:
+A short history runs on a server: it starts, creates models, learns, is killed and starts again, corrects, forgets,
+labels, takes snapshots, and stops. A library (counted.c) counts the calls of each kind. Then the history is repeated,
+and call n of a kind fails: once, or that call and all later ones until the client has seen an error. The results are:
 
 runs        Number of histories with a fault.
 faults      Number of histories in which a call did fail; the others made fewer calls than the first history.
@@ -45,6 +45,7 @@ UNFORESEEN = {"allocate": "MemoryError", "read": r"sqlite3\.DatabaseError|hinged
 """Errors that may be answered as internal, with a traceback in the log, by kind of call. A disk that cannot be read
 counts as damaged."""
 HUNG_S = 20
+BATCHES_BEFORE_KILL = 5
 FILES_MAX = THREADS_MAX = 40
 CONFIGURATION = {"kernel": {"type": "rbf", "gamma": 1.0}, "C": 10, "features": {"type": "dense", "dim": 2}}
 SOLVERS = {"one": "lasvm", "two": "exact"}
@@ -131,6 +132,9 @@ class History:
         for name, solver in SOLVERS.items():
             self.ask("PUT", f"/models/{name}", CONFIGURATION | {"solver": solver})
         for batch in range(8):
+            if batch == BATCHES_BEFORE_KILL:
+                self.server.kill()
+                self.start()
             for name in SOLVERS:
                 examples = [
                     {"id": f"{name}-{batch}-{k}", "x": [numbers.gauss(0, 1), numbers.gauss(0, 1)], "y": "ab"[k % 2]}
