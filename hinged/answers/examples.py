@@ -91,7 +91,7 @@ class ExampleDecision(TypedDict):
     decision: Label | None
     probability: float | None
     cost: float | None
-    reason: Literal["cost", "unknown", "promise"]
+    reason: Literal["cost", "unknown", "promise", "capacity"]
     question: NotRequired[str]
     probabilities: NotRequired[dict[str, float | None]]
     set: NotRequired[list[Label]]

@@ -6,26 +6,29 @@ import asyncio
 import math
 import uuid
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 from hinged.service.commands.ask import Command, Offer
 from hinged.service.commands.predict import Serving, check_details, decided_soon, keep_waiting, promised, sets_of
+from hinged.service.commands.ration import Ration
+from hinged.service.data.classes import Label
 from hinged.service.data.costs import ASK
 from hinged.service.data.examples import Details
 from hinged.service.data.inputs import Inputs, x_digests
 from hinged.service.errors import Conflict
 from hinged.service.model.decisions.costs import ASKED
-from hinged.service.model.metrics import QUERIED, STREAMED, UNKNOWN
+from hinged.service.model.metrics import QUERIED, STREAMED
 from hinged.service.model.view import Decided, Published
 
 Array = np.ndarray[Any, Any]
 
 FEW = 100  # maximum number of questions that the event loop itself makes; more questions need a thread
-COST, NO_CHANCES, PROMISE = "cost", "unknown", "promise"
-"""Reasons: the decision has the lowest expected cost, there are no probabilities yet, or the set does not have exactly
-one label.
+COST, NO_CHANCES, PROMISE, CAPACITY = "cost", "unknown", "promise", "capacity"
+"""Reasons: the decision has the lowest expected cost, there are no probabilities yet, the set does not have exactly one
+label, or a better decision was not left.
 """
 
 
@@ -41,7 +44,7 @@ class Verdicts(NamedTuple):
 
     decided: the decision values. numbers (m,): the decided classes; ASKED for a question, UNKNOWN if nothing is known.
     costs (m,): expected costs. chances (m, classes): the probabilities; None while they are unknown.
-    unsure (m,): whether the promise makes the row a question.
+    unsure (m,): whether the promise makes the row a question. turned (m,): whether a better decision was not left.
     """
 
     decided: Decided
@@ -49,6 +52,7 @@ class Verdicts(NamedTuple):
     costs: Array
     chances: Array | None
     unsure: Array
+    turned: Array
 
 
 class DecisionsMade(NamedTuple):
@@ -71,17 +75,18 @@ class DecisionsMade(NamedTuple):
         rows = None if chances is None else chances.tolist()
         numbers, costs = self.found.numbers[begin:end].tolist(), self.found.costs[begin:end].tolist()
         flags, unsure = self.found.decided.sets, self.found.unsure[begin:end].tolist()
+        turned = self.found.turned[begin:end].tolist()
         sets = sets_of(published, None if flags is None else flags[begin:end])
         results = []
         for r, (given, number, cost) in enumerate(zip(self.ids[begin:end], numbers, costs, strict=True)):
             question, row = self.questions.get(begin + r), None if rows is None else rows[r]
-            known = question is None and number != UNKNOWN
+            known = question is None and number >= 0
             result: dict[str, Any] = {
                 "id": given,
                 "decision": published.labels[number] if known else None if question is None else ASK,
                 "probability": row[number] if known and row is not None else None,
                 "cost": None if math.isnan(cost) else cost,
-                "reason": PROMISE if unsure[r] else NO_CHANCES if row is None else COST,
+                "reason": PROMISE if unsure[r] else CAPACITY if turned[r] else NO_CHANCES if row is None else COST,
             }
             if question is not None:
                 result["question"] = question
@@ -100,19 +105,19 @@ def verdicts_of(published: Published, inputs: Inputs) -> Verdicts:
     assert published.costs is not None  # noqa: S101  the caller checks it
     decided, table = published.decide(inputs), published.costs
     usual, m = published.class_probabilities(decided), decided.numbers.size
+    turned = np.zeros(m, bool)
     if decided.sets is None or table.ask is None:
         unsure = np.zeros(m, bool)
     else:
         unsure = np.count_nonzero(decided.sets, axis=1) != 1
     if usual is None or published.chances is None or not published.discerns:
         if table.ask is None:
-            return Verdicts(decided, decided.numbers, np.full(m, np.nan), None, unsure)
-        return Verdicts(decided, np.full(m, ASKED), np.full(m, table.ask), None, unsure)
+            return Verdicts(decided, decided.numbers, np.full(m, np.nan), None, unsure, turned)
+        return Verdicts(decided, np.full(m, ASKED), np.full(m, table.ask), None, unsure, turned)
     chances = published.chances.of(decided.columns, usual)
     numbers, costs = table.decide(chances)
-    return Verdicts(
-        decided, np.where(unsure, np.int32(ASKED), numbers), np.where(unsure, table.ask or 0.0, costs), chances, unsure
-    )
+    numbers, costs = np.where(unsure, np.int32(ASKED), numbers), np.where(unsure, table.ask or 0.0, costs)
+    return Verdicts(decided, numbers, costs, chances, unsure, turned)
 
 
 async def decide(
@@ -127,12 +132,15 @@ async def decide(
         raise Conflict('the model has no costs; PATCH them, such as {"costs": {"fraud": {"ok": 50}, "ask": 2}}')
     check_details(published, details)
     found = await decided_soon(deciding, published, inputs, lambda xs: verdicts_of(published, xs))
-    asked = np.flatnonzero(found.numbers == ASKED) if published.costs.ask is not None else np.zeros(0, np.int64)
-    questions: dict[int, str] = {}
-    if asked.size:
-        offer = await asyncio.to_thread(_offer, inputs, ids, asked) if asked.size > FEW else _offer(inputs, ids, asked)
-        await deciding.command(offer)
-        questions = dict(zip(asked.tolist(), offer.ids, strict=True))
+    rows, questions = _contenders(published, found), dict[int, str]()
+    if rows.size:
+        build = partial(_offer, published, found, inputs, ids, rows)
+        offer = await asyncio.to_thread(build) if rows.size > FEW else build()
+        answer = await deciding.command(offer)
+        if isinstance(offer, Ration):
+            found = _rationed(found, offer, rows, answer["decisions"])
+        given = zip(rows.tolist(), offer.ids, strict=True)
+        questions = {r: question for r, question in given if found.numbers[r] == ASKED}
     named = [questions.get(r, given) for r, given in enumerate(ids)]
     sources = [QUERIED if r in questions else STREAMED for r in range(len(ids))]
     await keep_waiting(deciding, published, inputs, named, found.decided, sources)
@@ -140,8 +148,62 @@ async def decide(
     return DecisionsMade(published, found, ids, questions, details)
 
 
-def _offer(inputs: Inputs, ids: Sequence[str | None], asked: Array) -> Offer:
-    """Return the questions as candidates. A row without an id gets a random id."""
-    rows, places = inputs.take(asked), asked.tolist()
-    given = [ids[r] or uuid.uuid4().hex for r in places]
-    return Offer(given, rows, x_digests(rows), [None] * asked.size, places=places)
+def _contenders(published: Published, found: Verdicts) -> Array:
+    """Return the rows that a person should see, and the rows whose decisions have a capacity."""
+    asking = published.costs is not None and published.costs.ask is not None  # otherwise ASKED means an unknown class
+    rows = found.numbers == ASKED if asking else np.zeros(found.numbers.size, bool)
+    capacity = published.configuration.capacity
+    if capacity is not None:
+        rows |= np.isin(found.numbers, [n for n, name in enumerate(published.names) if name in capacity])
+    return np.flatnonzero(rows)
+
+
+def _offer(
+    published: Published, found: Verdicts, inputs: Inputs, ids: Sequence[str | None], contenders: Array
+) -> Offer:
+    """Return the contenders as candidates. A row without an id gets a random id."""
+    rows, places = inputs.take(contenders), contenders.tolist()
+    given, digests = [ids[r] or uuid.uuid4().hex for r in places], x_digests(rows)
+    labels: list[Label | None] = [None] * len(places)
+    if published.configuration.capacity is None:
+        return Offer(given, rows, digests, labels, places=places)
+    return Ration(
+        given,
+        rows,
+        digests,
+        labels,
+        places=places,
+        names=published.names,
+        best=found.numbers[contenders],
+        costs=_costs(published, found, contenders),
+        forced=found.unsure[contenders],
+    )
+
+
+def _costs(published: Published, found: Verdicts, rows: Array) -> Array:
+    """Return the expected cost of each decision, a question last, for some rows; inf for an impossible decision. Before
+    there are probabilities, only a question and the predicted class are possible, and cost the same.
+    """
+    table = published.costs
+    assert table is not None  # noqa: S101  `decide` checks it
+    costs = np.full((rows.size, len(published.names) + 1), np.inf)
+    if found.chances is not None:
+        costs[:, :-1] = table.expected(found.chances[rows])
+    else:
+        predicted = found.decided.numbers[rows]
+        costs[np.flatnonzero(predicted >= 0), predicted[predicted >= 0]] = table.ask or 0.0
+    if table.ask is not None:
+        costs[:, -1] = table.ask
+    return costs
+
+
+def _rationed(found: Verdicts, ration: Ration, rows: Array, decisions: Array) -> Verdicts:
+    """Return the verdicts with the decisions (m,) that were left for the contenders."""
+    numbers, costs, turned = found.numbers.copy(), found.costs.copy(), found.turned.copy()
+    turned[rows] = decisions != numbers[rows]
+    numbers[rows] = decisions
+    known = found.chances is not None
+    for r in np.flatnonzero(turned[rows]).tolist():
+        number = decisions[r]
+        costs[rows[r]] = ration.costs[r, number] if number == ASKED or (known and number >= 0) else np.nan
+    return found._replace(numbers=numbers, costs=costs, turned=turned)

@@ -25,6 +25,7 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
+from hinged.service.data.capacity import CapacityPart
 from hinged.service.data.classes import Label, label_key, score_name
 from hinged.service.data.costs import CostsPart, WatchPart, watched_of
 from hinged.service.data.features.catalogue import FeaturesPart
@@ -329,6 +330,11 @@ class Configuration(Part):
         description="what wrong decisions cost: by true class, then by decision, named as in `scores`; 1 for an error "
         'that is not listed. "ask": what a person\'s look costs',
         json_schema_extra={"properties": {"ask": {"type": "number"}}, "x-keys": ["true class", "decision"]},
+    )
+    capacity: CapacityPart = Field(
+        None,
+        description='how often decisions may be taken: by decision ("ask", or a class, named as in `scores`), at most '
+        "`most` in each period `per`",
     )
     watch: WatchPart = Field(
         None, description="classes, named as in `scores`, whose figures also come from a long memory; at most 8"

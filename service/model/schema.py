@@ -169,6 +169,17 @@ class HooksFacts(TypedDict):
 
 
 @with_config(STRICT)
+class AllowanceFacts(TypedDict):
+    """How often a limited decision was taken (decisions/capacity.py). Its counts are in the arrays."""
+
+    period: Annotated[int, Field(ge=-1, lt=2**53)]
+    taken: Count
+    refused: Count
+    periods: Count
+    begun: Annotated[float, Field(ge=0, lt=1)]
+
+
+@with_config(STRICT)
 class StateFacts(TypedDict):
     """The whole state."""
 
@@ -192,6 +203,7 @@ class StateFacts(TypedDict):
     annotators: NotRequired[AnnotatorsFacts]
     revisions: NotRequired[RevisionsFacts]
     hooks: NotRequired[HooksFacts]
+    rations: NotRequired[dict[str, AllowanceFacts]]
 
 
 FACTS: TypeAdapter[StateFacts] = TypeAdapter(StateFacts)

@@ -1,0 +1,109 @@
+"""Take decisions that a model may take only so often, for the contenders of one request."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from hinged.service.commands.ask import Offer, Planned, hashed
+from hinged.service.data.costs import ASK
+from hinged.service.errors import Gone
+from hinged.service.model.decisions.costs import ASKED
+from hinged.service.model.events import ModelEvent
+from hinged.service.model.events.decisions import DecisionsRationed, Rationed
+from hinged.service.model.model import Model
+
+Array = np.ndarray[Any, Any]
+
+NOTHING_LEFT = -2
+"""The number that stands for no decision: each possible decision is limited, and none is left."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ration(Offer):
+    """The contenders of a request: the best decision of each may be limited. Contenders that a person should see become
+    candidates.
+
+    names: the classes, by number. best (m,): the best decisions; ASKED for a question. costs (m, classes + 1): the
+    expected cost of each decision, the last of a question; inf for an impossible decision. forced (m,): whether another
+    rule demands the question, even if none is left.
+    """
+
+    names: Sequence[str] = ()
+    best: Array = field(default_factory=lambda: np.zeros(0, np.int32))
+    costs: Array = field(default_factory=lambda: np.zeros((0, 1)))
+    forced: Array = field(default_factory=lambda: np.zeros(0, bool))
+
+    def plan(self, model: Model, now_ms: int) -> Planned:
+        """Take the best decision of each contender if it is left, otherwise the next best. The answer contains the
+        number of each decision: ASKED for a question, NOTHING_LEFT for none.
+
+        A question that is in the pool, or whose label was learned, is not counted again.
+        """
+        for given in model.tombstones.known(self.ids):
+            place = self._place(self.ids.index(given))
+            raise Gone(f"examples[{place}]: the example with id {given!r} was forgotten", index=place, id=given)
+        numbers, events = self._share(model, now_ms)
+        asked = np.flatnonzero(numbers == ASKED)
+        if asked.size:
+            events += self._candidates(asked).plan(model, now_ms).events
+        answer = {"decisions": numbers}
+        return Planned(events, lambda _: answer)
+
+    def _share(self, model: Model, now_ms: int) -> tuple[Array, list[ModelEvent]]:
+        """Return the numbers of the decisions, and the event that counts them."""
+        rations, costs, ask = model.rations, self.costs.copy(), len(self.names)
+        limited = [n for n, name in enumerate(self.names) if name in rations.of and name != ASK]
+        limited += [ask] if ASK in rations.of else []
+        unlimited = np.delete(costs, limited, axis=1).min(axis=1, initial=np.inf)
+        numbers = np.where(self.best == ASKED, ask, self.best)
+        first = {given: r for r, given in reversed(list(enumerate(self.ids)))}
+        firsts = np.array([first[given] for given in self.ids])
+        settled = self.forced | (firsts != np.arange(firsts.size)) | self._asked_before(model, numbers == ask)
+        forced = int((self.forced & (firsts == np.arange(firsts.size)) & ~self._asked_before(model, self.forced)).sum())
+        parts: list[Rationed] = []
+        # Classes come before questions, because a contender that a class refuses may become a question. A question that
+        # is refused may also turn to a class, so classes may come again.
+        while True:
+            number = next((n for n in limited if ((numbers == n) & ~settled).any() or (n == ask and forced)), None)
+            if number is None:
+                break
+            name, rows = ASK if number == ask else self.names[number], np.flatnonzero((numbers == number) & ~settled)
+            gains = np.maximum(unlimited[rows] - costs[rows, number], 0.0)
+            gains[np.isinf(gains)] = 0.0  # nothing is known about the costs
+            demanded, forced = (forced, 0) if number == ask else (0, forced)
+            taken = rations.of[name].choose(gains, self._draws(model, name, rows), demanded, now_ms)
+            parts.append(Rationed(name, gains, taken, demanded))
+            rations = rations.counted(*parts[-1], now_ms)
+            settled[rows[taken]] = True
+            refused = rows[~taken]
+            costs[refused, number] = np.inf
+            numbers[refused] = costs[refused].argmin(axis=1)
+            settled[refused[np.isinf(costs[refused]).all(axis=1)]] = True
+        nothing = np.isinf(costs[np.arange(numbers.size), numbers])
+        numbers = np.where(nothing, NOTHING_LEFT, np.where(numbers == ask, ASKED, numbers))[firsts]
+        return numbers, [DecisionsRationed(parts, now_ms)] if parts else []
+
+    def _draws(self, model: Model, name: str, rows: Array) -> Array:
+        """Return a number from 0 to 1 for each row. The same id always gets the same number."""
+        seed, ids = model.configuration.seed, self.ids
+        return np.array([hashed(seed, f"{name}@{ids[r]}".encode()) / 2**64 for r in rows.tolist()])
+
+    def _asked_before(self, model: Model, asked: Array) -> Array:
+        """Return which of the questions `asked` (m,) are in the pool, or were learned."""
+        found = asked.copy()
+        for r in np.flatnonzero(asked).tolist():
+            given = self.ids[r]
+            in_pool = model.pool.find(given) is not None
+            found[r] = in_pool or given in self.learned or model.answers.number_of(given) is not None
+        return found
+
+    def _candidates(self, rows: Array) -> Offer:
+        """Return the offer of some of the contenders."""
+        at = rows.tolist()
+        ids, digests = [self.ids[r] for r in at], [self.digests[r] for r in at]
+        places = [self._place(r) for r in at]
+        return Offer(ids, self.inputs.take(rows), digests, [None] * rows.size, learned=self.learned, places=places)
