@@ -98,6 +98,7 @@ class Described(TypedDict):
     metrics: dict[str, Any]
     pool: dict[str, Any]
     capacity: NotRequired[dict[str, CapacityUsed]]
+    alerts: NotRequired[dict[str, int]]
     pending: int
     memory_bytes: int
     features: NotRequired[dict[str, Any]]

@@ -13,7 +13,7 @@ import numpy as np
 
 from hinged.service.commands.ask import Command, Offer
 from hinged.service.commands.predict import Serving, check_details, decided_soon, keep_waiting, promised, sets_of
-from hinged.service.commands.ration import Ration
+from hinged.service.commands.ration import CAPACITY, COST, NO_CHANCES, Ration
 from hinged.service.data.classes import Label
 from hinged.service.data.costs import ASK
 from hinged.service.data.examples import Details
@@ -26,10 +26,8 @@ from hinged.service.model.view import Decided, Published
 Array = np.ndarray[Any, Any]
 
 FEW = 100  # maximum number of questions that the event loop itself makes; more questions need a thread
-COST, NO_CHANCES, PROMISE, CAPACITY = "cost", "unknown", "promise", "capacity"
-"""Reasons: the decision has the lowest expected cost, there are no probabilities yet, the set does not have exactly one
-label, or a better decision was not left.
-"""
+PROMISE = "promise"
+"""A reason, in addition to the reasons of ration.py: the set does not have exactly one label."""
 
 
 class Deciding(Serving, Protocol):
@@ -58,13 +56,15 @@ class Verdicts(NamedTuple):
 class DecisionsMade(NamedTuple):
     """The decisions of a state about a batch. Results can be made for any part of the batch.
 
-    ids: the ids that the client gave. questions: the id of each question in the pool. details: what results include.
+    ids: the ids that the client gave. questions, alerts: the id of each question in the pool, and of each alert.
+    details: what results include.
     """
 
     published: Published
     found: Verdicts
     ids: Sequence[str | None]
     questions: Mapping[int, str]
+    alerts: Mapping[int, str]
     details: Details
 
     def part(self, begin: int, end: int) -> list[dict[str, Any]]:
@@ -90,6 +90,8 @@ class DecisionsMade(NamedTuple):
             }
             if question is not None:
                 result["question"] = question
+            if begin + r in self.alerts:
+                result["alert"] = self.alerts[begin + r]
             if named is not None:
                 result["probabilities"] = named[r]
             if sets is not None:
@@ -132,30 +134,35 @@ async def decide(
         raise Conflict('the model has no costs; PATCH them, such as {"costs": {"fraud": {"ok": 50}, "ask": 2}}')
     check_details(published, details)
     found = await decided_soon(deciding, published, inputs, lambda xs: verdicts_of(published, xs))
-    rows, questions = _contenders(published, found), dict[int, str]()
+    rows, questions, alerts = _contenders(published, found), dict[int, str](), dict[int, str]()
     if rows.size:
         build = partial(_offer, published, found, inputs, ids, rows)
         offer = await asyncio.to_thread(build) if rows.size > FEW else build()
         answer = await deciding.command(offer)
         if isinstance(offer, Ration):
             found = _rationed(found, offer, rows, answer["decisions"])
-        given = zip(rows.tolist(), offer.ids, strict=True)
-        questions = {r: question for r, question in given if found.numbers[r] == ASKED}
-    named = [questions.get(r, given) for r, given in enumerate(ids)]
+        given = dict(zip(rows.tolist(), offer.ids, strict=True))
+        questions = {r: question for r, question in given.items() if found.numbers[r] == ASKED}
+        limited = _limited(published)
+        alerts = {r: alert for r, alert in given.items() if found.numbers[r] in limited}
+    named = [questions.get(r) or alerts.get(r, given) for r, given in enumerate(ids)]
     sources = [QUERIED if r in questions else STREAMED for r in range(len(ids))]
     await keep_waiting(deciding, published, inputs, named, found.decided, sources)
     deciding.predictions_served += len(inputs)
-    return DecisionsMade(published, found, ids, questions, details)
+    return DecisionsMade(published, found, ids, questions, alerts, details)
 
 
 def _contenders(published: Published, found: Verdicts) -> Array:
     """Return the rows that a person should see, and the rows whose decisions have a capacity."""
     asking = published.costs is not None and published.costs.ask is not None  # otherwise ASKED means an unknown class
     rows = found.numbers == ASKED if asking else np.zeros(found.numbers.size, bool)
-    capacity = published.configuration.capacity
-    if capacity is not None:
-        rows |= np.isin(found.numbers, [n for n, name in enumerate(published.names) if name in capacity])
-    return np.flatnonzero(rows)
+    return np.flatnonzero(rows | np.isin(found.numbers, _limited(published)))
+
+
+def _limited(published: Published) -> list[int]:
+    """Return the classes whose decisions have a capacity."""
+    capacity = published.configuration.capacity or {}
+    return [number for number, name in enumerate(published.names) if name in capacity and name != ASK]
 
 
 def _offer(
@@ -176,6 +183,7 @@ def _offer(
         names=published.names,
         best=found.numbers[contenders],
         costs=_costs(published, found, contenders),
+        chances=None if found.chances is None else found.chances[contenders],
         forced=found.unsure[contenders],
     )
 

@@ -179,6 +179,7 @@ class Model(State):
             for given in ids:
                 self.pool.answer(given)
                 self.pending.pop(given)
+        self.alerts = self.alerts.without(ids)
         self.learned += m
         for shadow in self.shadows.values():
             shadow.challenge(event)
@@ -274,6 +275,8 @@ class Model(State):
         }
         if self.rations:
             figures["capacity"] = self.rations.figures(max(now_ms, self.at_ms))
+        if self.alerts:
+            figures["alerts"] = {"waiting": len(self.alerts.waiting), "raised": self.alerts.raised}
         if self.set_aside:
             figures["set_aside"] = [{"position": at, "kind": kind} for at, kind in self.set_aside]
         encoder = self.learner.warmup.encoder

@@ -40,8 +40,8 @@ VARIES = 10.0
 expected to bring no more than the newest rate does, even if more came on other days.
 """
 BEGIN = 1.0 / (4 * SLOTS)
-"""Share of a period that counts as over when the first contender ever comes. A lower share assumes a faster stream, and
-takes fewer of the first contenders.
+"""Share of a period in which a contender of the first request is assumed to have come. A lower share assumes a faster
+stream, and takes fewer of the first contenders.
 """
 
 
@@ -57,7 +57,7 @@ class Allowance:
 
     most: decisions in a period of per_ms milliseconds. period: number of the present period since 1970; -1 before the
     first contender. taken, refused: contenders in this period. periods: number of earlier periods. begun: share of the
-    first period that was over at its first contender.
+    first period that was over at its first contender. first: contenders of the first request.
     """
 
     most: int
@@ -70,6 +70,7 @@ class Allowance:
     refused: int = 0
     periods: int = 0
     begun: float = 0.0
+    first: int = 0
 
     @classmethod
     def new(cls, most: int, per_ms: int) -> Allowance:
@@ -102,7 +103,7 @@ class Allowance:
         over = (now_ms % self.per_ms) / self.per_ms
         came = float(self.counts.sum())
         if not self.periods:
-            return came * (1.0 - over) / (over - self.begun + BEGIN)
+            return came * (1.0 - over) / (over - self.begun + BEGIN * max(self.first, 1))
         slot = min(int(over * SLOTS), SLOTS - 1)
         total, part = float(self.usual.sum()), over * SLOTS - slot
         until = float(self.usual[:slot].sum() + self.usual[slot] * part)
@@ -145,4 +146,11 @@ class Allowance:
         np.add.at(bins, bins_of(gains), 1.0)
         chosen = int(taken.sum())
         refused = state.refused + gains.size - chosen
-        return replace(state, counts=counts, bins=bins, taken=state.taken + chosen + forced, refused=refused)
+        return replace(
+            state,
+            counts=counts,
+            bins=bins,
+            taken=state.taken + chosen + forced,
+            refused=refused,
+            first=state.first or gains.size,
+        )

@@ -19,7 +19,7 @@ from hinged.solvers.core.states import COUNT_MAX, State, StateReader
 
 Array = np.ndarray[Any, Any]
 
-_COUNTS = ("period", "taken", "refused", "periods")
+_COUNTS = ("period", "taken", "refused", "periods", "first")
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Events of decisions: what was taken of a capacity."""
+"""Events of decisions: what was taken of a capacity, and the alerts."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 import numpy as np
 
 from hinged.frames import encode
-from hinged.service.model.events.base import NOTHING, Array, ErasedWhole, Outcome
+from hinged.service.model.decisions.alerts import Alert
+from hinged.service.model.events.base import NOTHING, Array, ErasedWhole, Facts, Outcome
 
 if TYPE_CHECKING:
     from hinged.service.model.admission import Coming
@@ -71,3 +72,56 @@ class DecisionsRationed(ErasedWhole):
         """Return how many decisions were taken and refused."""
         taken = sum(int(part.taken.sum()) + part.forced for part in self.parts)
         return {"taken": taken, "refused": sum(int((~part.taken).sum()) for part in self.parts)}
+
+
+@dataclass(frozen=True, slots=True)
+class AlertsRaised(ErasedWhole):
+    """A limited decision for a class was taken for these examples."""
+
+    KIND: ClassVar[str] = "alerted"
+    alerts: Sequence[Alert]
+    at_ms: int
+
+    def encode(self) -> bytes:
+        """Return the event's payload."""
+        return encode(self.KIND, {"alerts": [list(alert) for alert in self.alerts], "at_ms": self.at_ms}, {})
+
+    @classmethod
+    def read(cls, facts: dict[str, Any], arrays: dict[str, Array]) -> Self:
+        """Return the event that the parts of a payload describe."""
+        return cls([Alert(*alert) for alert in facts["alerts"]], facts["at_ms"])
+
+    def admit(self, coming: Coming) -> None:
+        """Refuse an alert that is listed twice."""
+        if len({alert.id for alert in self.alerts}) < len(self.alerts):
+            raise ValueError("each alert must be listed once")
+
+    def apply(self, model: Model, position: int, epoch: Epoch | None) -> Outcome:
+        """Add the alerts."""
+        model.alerts = model.alerts.added(self.alerts)
+        return NOTHING
+
+    def told(self) -> dict[str, Any]:
+        """Return the number of alerts."""
+        return {"alerts": len(self.alerts)}
+
+
+@dataclass(frozen=True, slots=True)
+class AlertsAcknowledged(Facts, ErasedWhole):
+    """Somebody has worked off these alerts."""
+
+    KIND: ClassVar[str] = "acknowledged"
+    ids: list[str]
+    at_ms: int
+
+    def admit(self, coming: Coming) -> None:
+        """Accept always: unknown alerts are ignored."""
+
+    def apply(self, model: Model, position: int, epoch: Epoch | None) -> Outcome:
+        """Remove the alerts."""
+        model.alerts = model.alerts.without(self.ids)
+        return NOTHING
+
+    def told(self) -> dict[str, Any]:
+        """Return the number of alerts."""
+        return {"alerts": len(self.ids)}

@@ -93,6 +93,8 @@ def test_a_contender_gets_the_best_decision_that_is_left(capacity, seed, promise
         assert model.rations.of[name].taken == taken[name]
         assert taken[name] <= most + (forced_in_all if name == "ask" else 0)
     assert {candidate.id for candidate in model.pool} == waiting
+    of_classes = sum(taken[name] for name in capacity if name != "ask")
+    assert model.alerts.raised == len(model.alerts.waiting) == of_classes
     again = Model.restore("m", model.snapshot(), cache_bytes=2**20, answers_kept=10)
     assert digest_of(again) == digest_of(model)
 

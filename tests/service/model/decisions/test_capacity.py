@@ -90,13 +90,13 @@ def test_choices_equal_a_plain_loop(seed):
     rng = np.random.default_rng(seed)
     most, per, now = int(rng.integers(1, 9)), 24_000, 0
     allowance = Allowance.new(most, per)
-    history, slots, usual, periods, taken_now, period, begun = [], [0.0] * SLOTS, None, 0, 0, None, 0.0
+    history, slots, usual, periods, taken_now, period = [], [0.0] * SLOTS, None, 0, 0, None
     for _ in range(60):
         now += int(rng.integers(0, 2_500))
         m = int(rng.integers(1, 4))
         gains, draws = 2.0 ** rng.integers(-3, 4, m), rng.random(m)
         if period is None:
-            period, begun = now // per, now % per / per
+            period, begun, opened = now // per, now % per / per, m
         while now // per > period:
             first = int(begun * SLOTS)
             if periods == 0:
@@ -109,7 +109,7 @@ def test_choices_equal_a_plain_loop(seed):
         slots[slot] += m
         came = sum(slots)
         if periods == 0:
-            rest = came * (1 - over) / (over - begun + 1 / (4 * SLOTS))
+            rest = came * (1 - over) / (over - begun + opened / (4 * SLOTS))
         else:
             part = over * SLOTS - slot
             until, steady = sum(usual[:slot]) + usual[slot] * part, sum(usual) / SLOTS + 1
