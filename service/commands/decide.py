@@ -156,7 +156,8 @@ def _contenders(published: Published, found: Verdicts) -> Array:
     """Return the rows that a person should see, and the rows whose decisions have a capacity."""
     asking = published.costs is not None and published.costs.ask is not None  # otherwise ASKED means an unknown class
     rows = found.numbers == ASKED if asking else np.zeros(found.numbers.size, bool)
-    return np.flatnonzero(rows | np.isin(found.numbers, _limited(published)))
+    limited = _limited(published)
+    return np.flatnonzero(rows | np.isin(found.numbers, limited) if limited else rows)
 
 
 def _limited(published: Published) -> list[int]:

@@ -10,7 +10,8 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator
+from pydantic import BeforeValidator, TypeAdapter
+from typing_extensions import TypedDict
 
 from hinged.service.data.costs import ASK
 from hinged.service.data.problems import refusal, shown
@@ -23,6 +24,16 @@ _SECONDS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
 _PER = re.compile(r"([1-9][0-9]{0,7})([smhd])")
 
 _refused = partial(refusal, "capacity")
+
+
+class DecisionLimit(TypedDict):
+    """How often a decision may be taken: at most `most` times in each period `per`."""
+
+    most: int
+    per: str
+
+
+LIMIT_SCHEMA = TypeAdapter(DecisionLimit).json_schema()
 
 
 def milliseconds_of(per: str) -> int:
@@ -55,7 +66,7 @@ def _checked(value: Any) -> Any:
     return {name: _limit(shown(name), limit) for name, limit in value.items()}
 
 
-CapacityPart = Annotated[dict[str, dict[str, int | str]] | None, BeforeValidator(_checked)]
+CapacityPart = Annotated[dict[str, DecisionLimit] | None, BeforeValidator(_checked)]
 
 
 def check_capacity(capacity: Mapping[str, Any], costs: Mapping[str, Any] | None, classes: Sequence[str] | None) -> None:

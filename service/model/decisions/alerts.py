@@ -6,6 +6,7 @@ earlier one.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -70,6 +71,9 @@ class Alerts:
         every, raised = [Alert(*alert) for alert in facts["waiting"]], facts["raised"]
         numbers = [alert.number for alert in every]
         fits = len({alert.id for alert in every}) == len(every) <= limits.ALERTS_KEPT
-        if not fits or not all(a < b for a, b in zip([0, *numbers], [*numbers, raised + 1], strict=True)):
-            raise ValueError(f"at most {limits.ALERTS_KEPT} alerts may wait, each once and in order, of {raised}")
+        finite = all(math.isfinite(number) for each in every for number in each[2:5] if number is not None)
+        if not fits or not finite or not all(a < b for a, b in zip([0, *numbers], [*numbers, raised + 1], strict=True)):
+            raise ValueError(
+                f"at most {limits.ALERTS_KEPT} alerts may wait, each once, in order, with finite numbers, of {raised}"
+            )
         return cls({alert.id: alert for alert in every}, raised)

@@ -15,6 +15,7 @@ import numpy as np
 from hinged.service.data.capacity import milliseconds_of
 from hinged.service.data.times import shown_time
 from hinged.service.model.decisions.capacity import BINS, SLOTS, Allowance
+from hinged.service.model.window import MS_MAX
 from hinged.solvers.core.states import COUNT_MAX, State, StateReader
 
 Array = np.ndarray[Any, Any]
@@ -91,6 +92,8 @@ class Rations:
             usual, counts = (
                 read.take(f"{number}.{part}", np.float64, (SLOTS,), 0.0, COUNT_MAX) for part in ("usual", "counts")
             )
+            if (facts[name]["period"] + 1) * new.per_ms > MS_MAX:
+                raise ValueError(f"period {facts[name]['period']} of {name!r} is after the end of all times")
             bins = read.take(f"{number}.bins", np.float64, (BINS,), 0.0, COUNT_MAX)
             found[name] = replace(new, usual=usual, counts=counts, bins=bins, **facts[name])
         return Rations(found)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
-from hinged.frames import encode
+from hinged.frames import PIECE, encode
 from hinged.service.model.decisions.alerts import Alert
 from hinged.service.model.events.base import NOTHING, Array, ErasedWhole, Facts, Outcome
 
@@ -84,7 +84,8 @@ class AlertsRaised(ErasedWhole):
 
     def encode(self) -> bytes:
         """Return the event's payload."""
-        return encode(self.KIND, {"alerts": [list(alert) for alert in self.alerts], "at_ms": self.at_ms}, {})
+        facts = {"alerts": [list(alert) for alert in self.alerts], "at_ms": self.at_ms}
+        return encode(self.KIND, facts, {}, long=len(self.alerts) > PIECE)
 
     @classmethod
     def read(cls, facts: dict[str, Any], arrays: dict[str, Array]) -> Self:

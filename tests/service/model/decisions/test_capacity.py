@@ -153,6 +153,7 @@ def test_a_change_keeps_what_was_counted_unless_the_period_changes():
     ("change", "said"),
     [
         (lambda facts, _: facts.pop("ask"), "the rations are of"),
+        (lambda facts, _: facts["ask"].update(period=2**40), "after the end of all times"),
         (lambda _, arrays: arrays.pop("0.bins"), "no array 0.bins"),
         (lambda _, arrays: arrays["0.usual"].__setitem__(0, np.nan), "NaN"),
         (lambda _, arrays: arrays.update({"0.counts": np.zeros(3)}), "must be float64"),
