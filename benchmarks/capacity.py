@@ -10,7 +10,7 @@ of the capacity that was not used although enough contenders came. "Gain" is the
 divided by the sum of the best as many in hindsight. "Quantile" takes the gains above the quantile, of the newest 4,096
 gains, that the mean rate of the day before implies; it knows no budget.
 
-The second table is the time of `decide` for one example a request, of a server with a capacity and without, in turns.
+The other tables are the time of `decide` for one example a request, of a server with a capacity and without, in turns.
 """
 
 import argparse
@@ -144,11 +144,11 @@ def cpu_s(pid):
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def timed(requests):
-    """Print the time of a decision."""
-    table = Table("model", "CPU of a request, us", "time of a request, us")
-    X, y = stream(2_000, share=0.1)
-    rows = [{"x": x} for x in stream(requests, seed=1, share=0.1)[0].tolist()]
+def timed(requests, share):
+    """Print the time of a decision. share: share of frauds."""
+    table = Table("model", "CPU of a request, us", "time of a request, us", title=f"{share:.0%} of frauds")
+    X, y = stream(5_000, share=share)
+    rows = [{"x": x} for x in stream(requests, seed=1, share=share)[0].tolist()]
     limits = {"ask": {"most": 40, "per": "1d"}, "fraud": {"most": 100, "per": "1h"}}
     parts = {"without": {}, "asks limited": {"capacity": {"ask": limits["ask"]}}, "both limited": {"capacity": limits}}
     found = {name: [] for name in (*parts, "predict")}
@@ -179,7 +179,8 @@ def main():
     parser.add_argument("--requests", type=int, default=500)
     given = parser.parse_args()
     simulated(given.days)
-    timed(given.requests)
+    for share in (0.01, 0.1):
+        timed(given.requests, share)
 
 
 if __name__ == "__main__":

@@ -86,7 +86,7 @@ class DecisionsMade(NamedTuple):
                 "decision": published.labels[number] if known else None if question is None else ASK,
                 "probability": row[number] if known and row is not None else None,
                 "cost": None if math.isnan(cost) else cost,
-                "reason": PROMISE if unsure[r] else CAPACITY if turned[r] else NO_CHANCES if row is None else COST,
+                "reason": _reason(unsure[r] and question is not None, turned[r], row is not None),
             }
             if question is not None:
                 result["question"] = question
@@ -98,6 +98,11 @@ class DecisionsMade(NamedTuple):
                 result |= promised(published, sets[r])
             results.append(result)
         return results
+
+
+def _reason(promised: bool, turned: bool, chances: bool) -> str:
+    """Return the rule that made a decision."""
+    return PROMISE if promised else CAPACITY if turned else COST if chances else NO_CHANCES
 
 
 def verdicts_of(published: Published, inputs: Inputs) -> Verdicts:
