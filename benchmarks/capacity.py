@@ -82,7 +82,7 @@ def taken_by_server(at, gains, most, per_ms, size, rng):
     for begin in range(0, at.size, size):
         rows = slice(begin, begin + size)
         now = int(at[begin])
-        taken[rows] = allowance.choose(gains[rows], draws[rows], 0, now)
+        taken[rows] = allowance.choose(gains[rows], draws[rows].__getitem__, 0, now)
         allowance = allowance.counted(gains[rows], taken[rows], 0, now)
     return taken, (time.process_time() - began) / at.size * 1e6
 

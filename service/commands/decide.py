@@ -146,10 +146,12 @@ async def decide(
         answer = await deciding.command(offer)
         if isinstance(offer, Ration):
             found = _rationed(found, offer, rows, answer["decisions"])
-        given = dict(zip(rows.tolist(), offer.ids, strict=True))
-        questions = {r: question for r, question in given.items() if found.numbers[r] == ASKED}
         limited = _limited(published)
-        alerts = {r: alert for r, alert in given.items() if found.numbers[r] in limited}
+        for r, number, taken in zip(rows.tolist(), found.numbers[rows].tolist(), offer.ids, strict=True):
+            if number == ASKED:
+                questions[r] = taken
+            elif number in limited:
+                alerts[r] = taken
     named = [questions.get(r) or alerts.get(r, given) for r, given in enumerate(ids)]
     sources = [QUERIED if r in questions else STREAMED for r in range(len(ids))]
     await keep_waiting(deciding, published, inputs, named, found.decided, sources)
@@ -214,10 +216,11 @@ def _costs(published: Published, found: Verdicts, rows: Array) -> Array:
 def _rationed(found: Verdicts, ration: Ration, rows: Array, decisions: Array) -> Verdicts:
     """Return the verdicts with the decisions (m,) that were left for the contenders."""
     numbers, costs, turned = found.numbers.copy(), found.costs.copy(), found.turned.copy()
-    turned[rows] = decisions != numbers[rows]
+    other = np.flatnonzero(decisions != numbers[rows])
+    turned[rows[other]] = True
     numbers[rows] = decisions
-    known = found.chances is not None
-    for r in np.flatnonzero(turned[rows]).tolist():
-        number = decisions[r]
-        costs[rows[r]] = ration.costs[r, number] if number == ASKED or (known and number >= 0) else np.nan
+    changed = decisions[other]
+    # ASKED is the last column. Before there are probabilities, only the cost of a question is known.
+    known = (changed == ASKED) | ((changed >= 0) & (found.chances is not None))
+    costs[rows[other]] = np.where(known, ration.costs[other, np.maximum(changed, ASKED)], np.nan)
     return found._replace(numbers=numbers, costs=costs, turned=turned)

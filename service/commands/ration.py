@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -83,7 +83,7 @@ class Ration(Offer):
             gains = np.maximum(unlimited[rows] - costs[rows, number], 0.0)
             gains[np.isinf(gains)] = 0.0  # nothing is known about the costs
             demanded, forced = (forced, 0) if number == ask else (0, forced)
-            taken = rations.of[name].choose(gains, self._draws(model, name, rows), demanded, now_ms)
+            taken = rations.of[name].choose(gains, self._draw_of(model, name, rows), demanded, now_ms)
             parts.append(Rationed(name, gains, taken, demanded))
             rations = rations.counted(*parts[-1], now_ms)
             settled[rows[taken]] = True
@@ -99,10 +99,10 @@ class Ration(Offer):
         events: list[ModelEvent] = [DecisionsRationed(parts, now_ms)] if parts else []
         return numbers, events + ([AlertsRaised(alerts, now_ms)] if alerts else [])
 
-    def _draws(self, model: Model, name: str, rows: Array) -> Array:
-        """Return a number from 0 to 1 for each row. The same id always gets the same number."""
-        seed, ids = model.configuration.seed, self.ids
-        return np.array([hashed(seed, f"{name}@{ids[r]}".encode()) / 2**64 for r in rows.tolist()])
+    def _draw_of(self, model: Model, name: str, rows: Array) -> Callable[[int], float]:
+        """Return a function that draws a number from 0 to 1 for a row. The same id always gets the same number."""
+        seed, ids, at = model.configuration.seed, self.ids, rows.tolist()
+        return lambda r: hashed(seed, f"{name}@{ids[at[r]]}".encode()) / 2**64
 
     def _taken_before(self, model: Model, numbers: Array) -> Array:
         """Return which of the decisions (m,) were taken in an earlier request."""

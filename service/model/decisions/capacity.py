@@ -20,6 +20,7 @@ bins    (BINS,) float64   gains by bin, lowest first; gains of older periods cou
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -114,10 +115,11 @@ class Allowance:
         lately = (float(self.counts[slot - 1 : slot + 1].sum()) + 1.0) / (1.0 + part)
         return min(found, lately * SLOTS * (1.0 - over) * (1.0 + (VARIES - 1.0) * (1.0 - over)))
 
-    def choose(self, gains: Array, draws: Array, forced: int, now_ms: int) -> Array:
+    def choose(self, gains: Array, draw: Callable[[int], float], forced: int, now_ms: int) -> Array:
         """Return which contenders (m,) of one request are taken.
 
-        draws (m,): uniform from 0 to 1. forced: number of decisions of the request that another rule has taken.
+        draw: returns a number from 0 to 1 for a row, always the same; only rows at the border are drawn. forced: number
+        of decisions of the request that another rule has taken.
         """
         state, m = self.counted(gains, np.zeros(gains.size, bool), forced, now_ms), gains.size
         chosen = np.zeros(m, bool)
@@ -130,9 +132,12 @@ class Allowance:
         above = np.add.accumulate(state.bins[::-1])[::-1][places]
         total, own = float(state.bins.sum()), state.bins[places]
         higher, same = ((above - own) / total).tolist(), (own / total).tolist()
-        for r, draw in enumerate(draws.tolist()):
-            if left > 0 and draw * same[r] < left / (rest - r) - higher[r]:
+        for r in range(m):
+            fits = left / (rest - r) - higher[r]
+            if fits > 0.0 and (fits >= same[r] or draw(r) * same[r] < fits):
                 chosen[r], left = True, left - 1
+                if not left:
+                    break
         return chosen
 
     def counted(self, gains: Array, taken: Array, forced: int, now_ms: int) -> Allowance:

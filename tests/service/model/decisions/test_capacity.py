@@ -18,7 +18,7 @@ def served(allowance, at, gains, batch=1, seed=0):
     for begin in range(0, gains.size, batch):
         rows = slice(begin, begin + batch)
         now = int(at[rows][-1])
-        taken[rows] = allowance.choose(gains[rows], draws[rows], 0, now)
+        taken[rows] = allowance.choose(gains[rows], draws[rows].__getitem__, 0, now)
         allowance = allowance.counted(gains[rows], taken[rows], 0, now)
     return taken, allowance
 
@@ -43,7 +43,7 @@ def test_no_period_has_more_than_the_capacity_whatever_the_stream(most, pauses, 
     for pause, size in zip(pauses, sizes, strict=False):
         now += pause
         gains = rng.choice([0.0, 1.0, 1e-30, 1e15, rng.random()], size)
-        taken = allowance.choose(gains, rng.random(size), 0, now)
+        taken = allowance.choose(gains, lambda _: rng.random(), 0, now)
         allowance = allowance.counted(gains, taken, 0, now)
         by_period[now // 1_000] = by_period.get(now // 1_000, 0) + int(taken.sum())
         assert allowance.taken == by_period[now // 1_000] <= most
@@ -79,8 +79,8 @@ def test_fewer_contenders_than_the_capacity_are_all_taken_once_the_stream_is_kno
 def test_decisions_that_another_rule_takes_use_the_capacity_up():
     allowance = Allowance.new(5, DAY).counted(NOBODY, np.zeros(0, bool), 5, 10)
     assert allowance.taken == 5
-    assert not allowance.choose(np.ones(3), np.zeros(3), 0, 11).any()
-    assert not Allowance.new(5, DAY).choose(np.ones(3), np.zeros(3), 5, 11).any()
+    assert not allowance.choose(np.ones(3), lambda _: 0.0, 0, 11).any()
+    assert not Allowance.new(5, DAY).choose(np.ones(3), lambda _: 0.0, 5, 11).any()
 
 
 @settings(max_examples=20)
@@ -124,7 +124,7 @@ def test_choices_equal_a_plain_loop(seed):
             fits = taken_now < most and draw * same < (most - taken_now) / (rest - r) - higher
             taken_now += fits
             wanted.append(fits)
-        chosen = allowance.choose(gains, draws, 0, now)
+        chosen = allowance.choose(gains, draws.__getitem__, 0, now)
         assert chosen.tolist() == wanted
         allowance = allowance.counted(gains, chosen, 0, now)
     assert allowance.taken == taken_now
