@@ -147,6 +147,8 @@ MARKS_KEPT = 256
 """Maximum number of marks on a model's learning curve, and of marks that wait for its hooks."""
 HOOKS_MAX = 16
 """Maximum number of hooks of a model. Each is a task while a message waits."""
+ALERTS_KEPT = 1_000
+"""Maximum number of alerts of a model that wait to be acknowledged."""
 GIVEN_KEPT = 1_000
 """Maximum number of annotators' answers that may still be changed."""
 ANNOTATORS_KEPT = 256

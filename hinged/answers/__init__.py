@@ -7,6 +7,7 @@ pydantic and no NumPy, so these types need none of them. The server reads the ty
 pydantic needs the TypedDict of typing_extensions.
 """
 
+from hinged.answers.alerts import *
 from hinged.answers.changes import *
 from hinged.answers.examples import *
 from hinged.answers.hooks import *

@@ -91,8 +91,9 @@ class ExampleDecision(TypedDict):
     decision: Label | None
     probability: float | None
     cost: float | None
-    reason: Literal["cost", "unknown", "promise"]
+    reason: Literal["cost", "unknown", "promise", "capacity"]
     question: NotRequired[str]
+    alert: NotRequired[str]
     probabilities: NotRequired[dict[str, float | None]]
     set: NotRequired[list[Label]]
     lacking: NotRequired[int]
@@ -119,7 +120,7 @@ class Finished(TypedDict):
 
 
 class ShownExample(TypedDict, Generic[XT]):
-    """An example. number and label are null for a candidate. A candidate has `show` if the client sent it.
+    """An example. number and label are null before its label. A candidate has `show` if the client sent it.
 
     x: null if neither the model nor the log has it.
     """

@@ -71,6 +71,17 @@ class RacingArm(TypedDict):
     leads: bool
 
 
+class CapacityUsed(TypedDict):
+    """How often a decision with a capacity was taken in the present period, and how often it was refused. until: the
+    end of the period.
+    """
+
+    most: int
+    taken: int
+    refused: int
+    until: str
+
+
 class Described(TypedDict):
     """The description and figures of a model."""
 
@@ -86,6 +97,8 @@ class Described(TypedDict):
     certificate: dict[str, Any]
     metrics: dict[str, Any]
     pool: dict[str, Any]
+    capacity: NotRequired[dict[str, CapacityUsed]]
+    alerts: NotRequired[dict[str, int]]
     pending: int
     memory_bytes: int
     features: NotRequired[dict[str, Any]]

@@ -17,6 +17,7 @@ from hinged.client.exchange import Exchange, HingedError, ready, wait_for_change
 from hinged.client.methods import route
 from hinged.extras import needed
 from hinged.operations import (
+    AlertOperations,
     ExampleOperations,
     HookOperations,
     LabelOperations,
@@ -34,6 +35,7 @@ class Routes(
     ExampleOperations,
     LabelOperations,
     SnapshotOperations,
+    AlertOperations,
     HookOperations,
     ServerOperations,
 ):

@@ -8,6 +8,7 @@ declared where the server answers it. This package imports neither the server no
 
 from typing import Any
 
+from hinged.operations.alerts import AlertOperations, AlertOrder
 from hinged.operations.base import Operation
 from hinged.operations.examples import LEARN_DEFAULT, PREDICT_DEFAULT, ExampleOperations
 from hinged.operations.hooks import HookOperations
@@ -17,7 +18,15 @@ from hinged.operations.server import ServerOperations
 from hinged.operations.snapshots import SnapshotOperations
 from hinged.operations.streams import FOLLOW, STREAM
 
-PARTS = (ModelOperations, ExampleOperations, LabelOperations, SnapshotOperations, HookOperations, ServerOperations)
+PARTS = (
+    ModelOperations,
+    ExampleOperations,
+    LabelOperations,
+    AlertOperations,
+    SnapshotOperations,
+    HookOperations,
+    ServerOperations,
+)
 DECLARED: list[Operation[..., Any]] = [
     *(found for part in PARTS for found in vars(part).values() if isinstance(found, Operation)),
     LEARN_DEFAULT,
@@ -37,6 +46,8 @@ __all__ = [
     "LEARN_DEFAULT",
     "PREDICT_DEFAULT",
     "STREAM",
+    "AlertOperations",
+    "AlertOrder",
     "ExampleOperations",
     "HookOperations",
     "LabelOperations",

@@ -87,7 +87,7 @@ class ExampleOperations:
 
     @Operation("GET", "/models/{model}/examples/{example:path}", role="annotator").asked
     def example(self, model: str, example: str) -> Call[ShownExample]:
-        """Return one example, learned or in the pool: its x and its label, if they are known."""
+        """Return an example that was learned, is in the pool, or waits for its label: its x, and its label if known."""
         return Call()
 
     @Operation("GET", "/models/{model}/examples", role="annotator").asked

@@ -7,6 +7,7 @@ answers for the OpenAPI document. The types of the answers are in hinged.answers
 from __future__ import annotations
 
 from hinged.operations import DECLARED
+from hinged.service.api.alerts.routes import group as alerts_routes
 from hinged.service.api.answers.routes import group as answers_routes
 from hinged.service.api.changes.routes import group as changes_routes
 from hinged.service.api.cluster.routes import group as cluster_routes
@@ -29,6 +30,7 @@ ROUTES = RouteTable(
         examples_routes,
         labels_routes,
         answers_routes,
+        alerts_routes,
         snapshots_routes,
         changes_routes,
         hooks_routes,

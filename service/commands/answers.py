@@ -146,6 +146,9 @@ def known_example(model: Model, given: str, located: Located | None = None) -> d
     candidate = model.pool.find(given)
     if candidate is not None:
         return {"id": given, "number": None, "label": None, "x": features.shown(candidate.x, 0), **candidate.told}
+    prediction = model.pending.find(given, model.at_ms)
+    if prediction is not None:
+        return {"id": given, "number": None, "label": None, "x": features.shown(prediction.x, 0)}
     number = number_of(model, given, located)
     x = located.x if located is not None else None
     # With an encoder, the rows in the solver are not the client's x.

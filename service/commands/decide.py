@@ -6,27 +6,28 @@ import asyncio
 import math
 import uuid
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 from hinged.service.commands.ask import Command, Offer
 from hinged.service.commands.predict import Serving, check_details, decided_soon, keep_waiting, promised, sets_of
+from hinged.service.commands.ration import CAPACITY, COST, NO_CHANCES, Ration
+from hinged.service.data.classes import Label
 from hinged.service.data.costs import ASK
 from hinged.service.data.examples import Details
 from hinged.service.data.inputs import Inputs, x_digests
 from hinged.service.errors import Conflict
 from hinged.service.model.decisions.costs import ASKED
-from hinged.service.model.metrics import QUERIED, STREAMED, UNKNOWN
+from hinged.service.model.metrics import QUERIED, STREAMED
 from hinged.service.model.view import Decided, Published
 
 Array = np.ndarray[Any, Any]
 
 FEW = 100  # maximum number of questions that the event loop itself makes; more questions need a thread
-COST, NO_CHANCES, PROMISE = "cost", "unknown", "promise"
-"""Reasons: the decision has the lowest expected cost, there are no probabilities yet, or the set does not have exactly
-one label.
-"""
+PROMISE = "promise"
+"""A reason, in addition to the reasons of ration.py: the set does not have exactly one label."""
 
 
 class Deciding(Serving, Protocol):
@@ -41,7 +42,7 @@ class Verdicts(NamedTuple):
 
     decided: the decision values. numbers (m,): the decided classes; ASKED for a question, UNKNOWN if nothing is known.
     costs (m,): expected costs. chances (m, classes): the probabilities; None while they are unknown.
-    unsure (m,): whether the promise makes the row a question.
+    unsure (m,): whether the promise makes the row a question. turned (m,): whether a better decision was not left.
     """
 
     decided: Decided
@@ -49,18 +50,21 @@ class Verdicts(NamedTuple):
     costs: Array
     chances: Array | None
     unsure: Array
+    turned: Array
 
 
 class DecisionsMade(NamedTuple):
     """The decisions of a state about a batch. Results can be made for any part of the batch.
 
-    ids: the ids that the client gave. questions: the id of each question in the pool. details: what results include.
+    ids: the ids that the client gave. questions, alerts: the id of each question in the pool, and of each alert.
+    details: what results include.
     """
 
     published: Published
     found: Verdicts
     ids: Sequence[str | None]
     questions: Mapping[int, str]
+    alerts: Mapping[int, str]
     details: Details
 
     def part(self, begin: int, end: int) -> list[dict[str, Any]]:
@@ -71,26 +75,34 @@ class DecisionsMade(NamedTuple):
         rows = None if chances is None else chances.tolist()
         numbers, costs = self.found.numbers[begin:end].tolist(), self.found.costs[begin:end].tolist()
         flags, unsure = self.found.decided.sets, self.found.unsure[begin:end].tolist()
+        turned = self.found.turned[begin:end].tolist()
         sets = sets_of(published, None if flags is None else flags[begin:end])
         results = []
         for r, (given, number, cost) in enumerate(zip(self.ids[begin:end], numbers, costs, strict=True)):
             question, row = self.questions.get(begin + r), None if rows is None else rows[r]
-            known = question is None and number != UNKNOWN
+            known = question is None and number >= 0
             result: dict[str, Any] = {
                 "id": given,
                 "decision": published.labels[number] if known else None if question is None else ASK,
                 "probability": row[number] if known and row is not None else None,
                 "cost": None if math.isnan(cost) else cost,
-                "reason": PROMISE if unsure[r] else NO_CHANCES if row is None else COST,
+                "reason": _reason(unsure[r] and question is not None, turned[r], row is not None),
             }
             if question is not None:
                 result["question"] = question
+            if begin + r in self.alerts:
+                result["alert"] = self.alerts[begin + r]
             if named is not None:
                 result["probabilities"] = named[r]
             if sets is not None:
                 result |= promised(published, sets[r])
             results.append(result)
         return results
+
+
+def _reason(promised: bool, turned: bool, chances: bool) -> str:
+    """Return the rule that made a decision."""
+    return PROMISE if promised else CAPACITY if turned else COST if chances else NO_CHANCES
 
 
 def verdicts_of(published: Published, inputs: Inputs) -> Verdicts:
@@ -100,19 +112,19 @@ def verdicts_of(published: Published, inputs: Inputs) -> Verdicts:
     assert published.costs is not None  # noqa: S101  the caller checks it
     decided, table = published.decide(inputs), published.costs
     usual, m = published.class_probabilities(decided), decided.numbers.size
+    turned = np.zeros(m, bool)
     if decided.sets is None or table.ask is None:
         unsure = np.zeros(m, bool)
     else:
         unsure = np.count_nonzero(decided.sets, axis=1) != 1
     if usual is None or published.chances is None or not published.discerns:
         if table.ask is None:
-            return Verdicts(decided, decided.numbers, np.full(m, np.nan), None, unsure)
-        return Verdicts(decided, np.full(m, ASKED), np.full(m, table.ask), None, unsure)
+            return Verdicts(decided, decided.numbers, np.full(m, np.nan), None, unsure, turned)
+        return Verdicts(decided, np.full(m, ASKED), np.full(m, table.ask), None, unsure, turned)
     chances = published.chances.of(decided.columns, usual)
     numbers, costs = table.decide(chances)
-    return Verdicts(
-        decided, np.where(unsure, np.int32(ASKED), numbers), np.where(unsure, table.ask or 0.0, costs), chances, unsure
-    )
+    numbers, costs = np.where(unsure, np.int32(ASKED), numbers), np.where(unsure, table.ask or 0.0, costs)
+    return Verdicts(decided, numbers, costs, chances, unsure, turned)
 
 
 async def decide(
@@ -127,21 +139,88 @@ async def decide(
         raise Conflict('the model has no costs; PATCH them, such as {"costs": {"fraud": {"ok": 50}, "ask": 2}}')
     check_details(published, details)
     found = await decided_soon(deciding, published, inputs, lambda xs: verdicts_of(published, xs))
-    asked = np.flatnonzero(found.numbers == ASKED) if published.costs.ask is not None else np.zeros(0, np.int64)
-    questions: dict[int, str] = {}
-    if asked.size:
-        offer = await asyncio.to_thread(_offer, inputs, ids, asked) if asked.size > FEW else _offer(inputs, ids, asked)
-        await deciding.command(offer)
-        questions = dict(zip(asked.tolist(), offer.ids, strict=True))
-    named = [questions.get(r, given) for r, given in enumerate(ids)]
+    rows, questions, alerts = _contenders(published, found), dict[int, str](), dict[int, str]()
+    if rows.size:
+        build = partial(_offer, published, found, inputs, ids, rows)
+        offer = await asyncio.to_thread(build) if rows.size > FEW else build()
+        answer = await deciding.command(offer)
+        if isinstance(offer, Ration):
+            found = _rationed(found, offer, rows, answer["decisions"])
+        limited = _limited(published)
+        for r, number, taken in zip(rows.tolist(), found.numbers[rows].tolist(), offer.ids, strict=True):
+            if number == ASKED:
+                questions[r] = taken
+            elif number in limited:
+                alerts[r] = taken
+    named = [questions.get(r) or alerts.get(r, given) for r, given in enumerate(ids)]
     sources = [QUERIED if r in questions else STREAMED for r in range(len(ids))]
     await keep_waiting(deciding, published, inputs, named, found.decided, sources)
     deciding.predictions_served += len(inputs)
-    return DecisionsMade(published, found, ids, questions, details)
+    return DecisionsMade(published, found, ids, questions, alerts, details)
 
 
-def _offer(inputs: Inputs, ids: Sequence[str | None], asked: Array) -> Offer:
-    """Return the questions as candidates. A row without an id gets a random id."""
-    rows, places = inputs.take(asked), asked.tolist()
-    given = [ids[r] or uuid.uuid4().hex for r in places]
-    return Offer(given, rows, x_digests(rows), [None] * asked.size, places=places)
+def _contenders(published: Published, found: Verdicts) -> Array:
+    """Return the rows that a person should see, and the rows whose decisions have a capacity."""
+    asking = published.costs is not None and published.costs.ask is not None  # otherwise ASKED means an unknown class
+    rows = found.numbers == ASKED if asking else np.zeros(found.numbers.size, bool)
+    limited = _limited(published)
+    return np.flatnonzero(rows | np.isin(found.numbers, limited) if limited else rows)
+
+
+def _limited(published: Published) -> list[int]:
+    """Return the classes whose decisions have a capacity."""
+    capacity = published.configuration.capacity or {}
+    return [number for number, name in enumerate(published.names) if name in capacity and name != ASK]
+
+
+def _offer(
+    published: Published, found: Verdicts, inputs: Inputs, ids: Sequence[str | None], contenders: Array
+) -> Offer:
+    """Return the contenders as candidates. A row without an id gets a random id."""
+    rows, places = inputs.take(contenders), contenders.tolist()
+    given, digests = [ids[r] or uuid.uuid4().hex for r in places], x_digests(rows)
+    labels: list[Label | None] = [None] * len(places)
+    if published.configuration.capacity is None:
+        return Offer(given, rows, digests, labels, places=places)
+    return Ration(
+        given,
+        rows,
+        digests,
+        labels,
+        places=places,
+        names=published.names,
+        best=found.numbers[contenders],
+        costs=_costs(published, found, contenders),
+        chances=None if found.chances is None else found.chances[contenders],
+        forced=found.unsure[contenders],
+    )
+
+
+def _costs(published: Published, found: Verdicts, rows: Array) -> Array:
+    """Return the expected cost of each decision, a question last, for some rows; inf for an impossible decision. Before
+    there are probabilities, only a question and the predicted class are possible, and cost the same.
+    """
+    table = published.costs
+    assert table is not None  # noqa: S101  `decide` checks it
+    costs = np.full((rows.size, len(published.names) + 1), np.inf)
+    if found.chances is not None:
+        costs[:, :-1] = table.expected(found.chances[rows])
+    else:
+        predicted = found.decided.numbers[rows]
+        costs[np.flatnonzero(predicted >= 0), predicted[predicted >= 0]] = table.ask or 0.0
+    if table.ask is not None:
+        costs[:, -1] = table.ask
+    return costs
+
+
+def _rationed(found: Verdicts, ration: Ration, rows: Array, decisions: Array) -> Verdicts:
+    """Return the verdicts with the decisions (m,) that were left for the contenders."""
+    numbers, costs, turned = found.numbers.copy(), found.costs.copy(), found.turned.copy()
+    other = np.flatnonzero(decisions != numbers[rows])
+    turned[rows[other]] = True
+    numbers[rows] = decisions
+    changed = decisions[other]
+    # ASKED is the last column. Before there are probabilities, only the cost of a question is known.
+    known = (changed == ASKED) | ((changed >= 0) & (found.chances is not None))
+    costs[rows[other]] = np.where(known, ration.costs[other, np.maximum(changed, ASKED)], np.nan)
+    return found._replace(numbers=numbers, costs=costs, turned=turned)

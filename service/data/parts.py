@@ -25,8 +25,9 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
+from hinged.service.data.capacity import LIMIT_SCHEMA, CapacityPart
 from hinged.service.data.classes import Label, label_key, score_name
-from hinged.service.data.costs import CostsPart, WatchPart, watched_of
+from hinged.service.data.costs import ASK, CostsPart, WatchPart, watched_of
 from hinged.service.data.features.catalogue import FeaturesPart
 from hinged.service.data.groups import FIXED, GROUPS
 from hinged.service.data.part import AUTO, Part
@@ -329,6 +330,12 @@ class Configuration(Part):
         description="what wrong decisions cost: by true class, then by decision, named as in `scores`; 1 for an error "
         'that is not listed. "ask": what a person\'s look costs',
         json_schema_extra={"properties": {"ask": {"type": "number"}}, "x-keys": ["true class", "decision"]},
+    )
+    capacity: CapacityPart = Field(
+        None,
+        description='how often decisions may be taken: by decision ("ask", or a class, named as in `scores`), at most '
+        "`most` in each period `per`",
+        json_schema_extra={"properties": {ASK: LIMIT_SCHEMA}, "x-keys": ["decision"]},
     )
     watch: WatchPart = Field(
         None, description="classes, named as in `scores`, whose figures also come from a long memory; at most 8"

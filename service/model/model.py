@@ -117,6 +117,7 @@ class Model(State):
         labels = self.configuration.labels
         self.pool.limit(labels.pool_max, self.at_ms)
         self.pending.limit(labels.pending_max, round(1000 * labels.pending_s), self.at_ms)
+        self.rations = self.rations.changed(self.configuration.capacity)
         self.pool.change(self.learner.rows)
         self.pending.change(self.learner.rows)
 
@@ -178,6 +179,7 @@ class Model(State):
             for given in ids:
                 self.pool.answer(given)
                 self.pending.pop(given)
+        self.alerts = self.alerts.without(ids)
         self.learned += m
         for shadow in self.shadows.values():
             shadow.challenge(event)
@@ -271,6 +273,10 @@ class Model(State):
             "pending": len(self.pending),
             "memory_bytes": self.memory_bytes(),
         }
+        if self.rations:
+            figures["capacity"] = self.rations.figures(max(now_ms, self.at_ms))
+        if self.alerts:
+            figures["alerts"] = {"waiting": len(self.alerts.waiting), "raised": self.alerts.raised}
         if self.set_aside:
             figures["set_aside"] = [{"position": at, "kind": kind} for at, kind in self.set_aside]
         encoder = self.learner.warmup.encoder

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, NotRequired
 from pydantic import ConfigDict, Field, Strict, StrictBool, StrictInt, StrictStr, TypeAdapter, with_config
 from typing_extensions import TypedDict
 
-from hinged.answers import JobKind, JobStage, MarkKind
+from hinged.answers import AlertReason, JobKind, JobStage, MarkKind
 from hinged.service import limits
 from hinged.service.model.window import MS_MAX
 
@@ -169,6 +169,32 @@ class HooksFacts(TypedDict):
 
 
 @with_config(STRICT)
+class AllowanceFacts(TypedDict):
+    """How often a limited decision was taken (decisions/capacity.py). Its counts are in the arrays."""
+
+    period: Annotated[int, Field(ge=-1, lt=2**53)]
+    taken: Count
+    refused: Count
+    periods: Count
+    first: Count
+    begun: Annotated[float, Field(ge=0, lt=1)]
+
+
+AlertFacts = Annotated[
+    tuple[StrictStr, StrictStr, float, float | None, float | None, AlertReason, Milliseconds, Count],
+    Strict(strict=False),
+]
+
+
+@with_config(STRICT)
+class AlertsFacts(TypedDict):
+    """The alerts that wait (decisions/alerts.py)."""
+
+    waiting: list[AlertFacts]
+    raised: Count
+
+
+@with_config(STRICT)
 class StateFacts(TypedDict):
     """The whole state."""
 
@@ -192,6 +218,8 @@ class StateFacts(TypedDict):
     annotators: NotRequired[AnnotatorsFacts]
     revisions: NotRequired[RevisionsFacts]
     hooks: NotRequired[HooksFacts]
+    rations: NotRequired[dict[str, AllowanceFacts]]
+    alerts: NotRequired[AlertsFacts]
 
 
 FACTS: TypeAdapter[StateFacts] = TypeAdapter(StateFacts)

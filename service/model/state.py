@@ -22,6 +22,8 @@ from hinged.service.data.parts import Configuration
 from hinged.service.model.annotators import Annotators
 from hinged.service.model.answers import FirstAnswers
 from hinged.service.model.curves import Curves
+from hinged.service.model.decisions.alerts import Alerts
+from hinged.service.model.decisions.rations import Rations
 from hinged.service.model.hooks import Hooks
 from hinged.service.model.jobs import Jobs
 from hinged.service.model.learner import ModelLearner
@@ -77,6 +79,8 @@ class State:
         self.annotators = Annotators()
         self.revisions = Revisions()
         self.hooks = Hooks()
+        self.rations = Rations.new(configuration.capacity)
+        self.alerts = Alerts()
 
     @property
     def configuration(self) -> Configuration:
@@ -147,6 +151,11 @@ class State:
         if self.hooks:
             facts["hooks"] = self.hooks.state()
         arrays: dict[str, Array] = {}
+        if self.alerts:
+            facts["alerts"] = self.alerts.state()
+        if self.rations:
+            facts["rations"], own = self.rations.state()
+            arrays |= {f"rations.{key}": array for key, array in own.items()}
         for name, part in self._parts().items():
             facts[name], part_arrays = part.state()
             arrays |= {f"{name}.{key}": array for key, array in part_arrays.items()}
@@ -205,6 +214,8 @@ class State:
         model.jobs.load(facts["jobs"])
         model.set_aside = [(at, kind) for at, kind in facts.get("set_aside", [])]
         model.hooks = Hooks.of(facts.get("hooks"))
+        model.alerts = Alerts.of(facts.get("alerts"))
+        model.rations = model.rations.loaded(facts.get("rations", {}), part("rations."))
         model._check(arrays)
         return model
 

@@ -123,6 +123,13 @@ class Client:
             if self.rng.random() < 0.5:
                 await self._learn(model, [{"id": e["id"], "y": self.label()} for e in examples])
 
+    async def alerts(self, model):
+        order = self.rng.choice(["newest", "best"])
+        answer = await self.ask("GET", f"/models/{model}/alerts?n={self.rng.choice([1, 50])}&order={order}")
+        if answer.status_code == 200:
+            ids = [alert["id"] for alert in answer.json()["alerts"]]
+            await self.ask("POST", f"/models/{model}/alerts/acknowledge", {"ids": [*ids[:3], "unknown"]})
+
     async def offer(self, model):
         examples = [{"id": self.given(), "x": self.x()} for _ in range(self.rng.choice([1, 4]))]
         self.note("waits", model=model, examples=examples)
@@ -283,7 +290,8 @@ class Client:
 
 
 WHAT = (
-    ("learn", 40), ("predict", 12), ("decide", 6), ("offer", 6), ("question", 8), ("configure", 8), ("challenge", 4),
+    ("learn", 40), ("predict", 12), ("decide", 8), ("alerts", 2), ("offer", 6), ("question", 8),
+    ("configure", 8), ("challenge", 4),
     ("roll_back", 3), ("finish", 3), ("forget", 4), ("correct", 3), ("revise", 3), ("withdraw", 1), ("keep", 2),
     ("copy", 2), ("look", 5), ("annotate", 10),
     ("hook", 2),
@@ -301,6 +309,9 @@ CHANGES = (
     {"half_life": {"examples": 70, "step": None}}, {"half_life": None},
     {"calibration": "sigmoid"}, {"calibration": "auto"}, {"watch": ["p", "third"]}, {"watch": None},
     {"costs": {"n": {"p": 9}, "p": {"n": 3}, "ask": 0.4}}, {"costs": {"third": {"n": 50}}}, {"costs": None},
+    {"costs": {"n": {"p": 9}, "p": {"n": 3}, "ask": 0.4}, "capacity": {"ask": {"most": 2, "per": "1s"}}},
+    {"costs": {"n": {"p": 9}, "ask": 0}, "capacity": {"ask": {"most": 9, "per": "2s"}, "p": {"most": 1, "per": "3s"}}},
+    {"costs": None, "capacity": None}, {"capacity": None},
     {"promise": {"error": 0.1}}, {"promise": {"error": {"p": 0.05, "third": 0.2}}}, {"promise": None},
     {"alarm": {"level": 0.01}}, {"alarm": {"level": 0.4}}, {"alarm": None},
     {"points_max": 25, "when_full": "remove"}, {"points_max": 200, "when_full": "refuse"},

@@ -4,8 +4,11 @@ The room rests on a memory that is longer than the window of the metrics, becaus
 examples of a rare class. A model without costs and watched classes has no such memory, and nothing here runs for it.
 Each part can be used alone:
 
-costs.py    the expected cost of each decision, and the decision with the lowest cost
-margins.py  counts of scores in fixed bins: probabilities and ranking figures of one class
-memory.py   the memory of one learner: counts of the watched classes, and what decisions would have cost
-rare.py     figures of each class from the counts and the window that every model has
+alerts.py    decisions for a class, until they are worked off.
+capacity.py  how often a decision may be taken.
+costs.py     the expected cost of each decision, and the decision with the lowest cost.
+margins.py   counts of scores in fixed bins: probabilities and ranking figures of one class
+memory.py    the memory of one learner: counts of the watched classes, and what decisions would have cost
+rare.py      figures of each class from the counts and the window that every model has
+rations.py   the capacities of a model, by decision
 """

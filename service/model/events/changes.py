@@ -62,6 +62,7 @@ class ExampleForgotten(_Change, NamesNoExample):
             model.revisions.forget(given)
         for given in forgotten(prediction.id for prediction in model.pending):
             model.pending.pop(given)
+        model.alerts = model.alerts.without(forgotten(model.alerts.waiting))
         folds = False
         for learner in model.learners:
             learner.forget_candidates(forgotten(given for given in learner.warmup.ids if given is not None))

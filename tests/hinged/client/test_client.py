@@ -72,6 +72,8 @@ CALLS = {
     "skip_event": ({"position": 7}, "POST", "/models/m/skip", {"position": 7}),
     "add_hook": ({"url": "https://a", "events": ["drift"]}, "POST", "/models/m/hooks", {
         "url": "https://a", "events": ["drift"]}),
+    "alerts": ({"n": 5, "order": "best"}, "GET", "/models/m/alerts?n=5&order=best", None),
+    "acknowledge": ({"ids": "a/1"}, "POST", "/models/m/alerts/acknowledge", {"ids": ["a/1"]}),
     "hooks": ({}, "GET", "/models/m/hooks", None),
     "remove_hook": ({"hook": "h/1"}, "DELETE", "/models/m/hooks/h%2F1", None),
     "reconcile": ({"project": 3}, "POST", "/labelstudio/models/m/reconcile", {"project": 3}),

@@ -77,6 +77,7 @@ def test_every_default_of_a_configuration_is_filled_in(ask, said, more):
         "classes": None,
         "class_weight": None,
         "costs": None,
+        "capacity": None,
         "watch": None,
         "promise": None,
         "alarm": None,

@@ -1,0 +1,1 @@
+"""Routes for alerts: list and acknowledge the decisions for a class with a capacity."""
