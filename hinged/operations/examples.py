@@ -41,6 +41,7 @@ class ExampleOperations:
         *,
         explain: int | None = None,
         probabilities: bool | list[str] | None = None,
+        intervals: bool | list[str] | None = None,
         min_position: int | None = None,
     ) -> Call[Predicted]:
         """Predict examples {"x", "id"}. The server keeps an example with an id until its label comes.
@@ -48,10 +49,11 @@ class ExampleOperations:
         explain: number of support vectors to return for each prediction. The vectors that contribute most are returned.
         probabilities: the names of the classes whose probabilities each result lists, as in `scores`; True for all
         classes.
+        intervals: the same for the interval [p0, p1] of each probability, by the newest labels.
         min_position: a position of the log, as returned by learn. The prediction uses a state at or after this
         position.
         """
-        body = given(examples=plain(examples), explain=explain, probabilities=probabilities)
+        body = given(examples=plain(examples), explain=explain, probabilities=probabilities, intervals=intervals)
         return Call(body, query=given(min_position=min_position))
 
     @Operation("POST", "/models/{model}/decide", role="writer", frame="decide", small=True).asked

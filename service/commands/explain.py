@@ -6,28 +6,31 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from hinged.service.data.examples import Details, Wanted
 from hinged.service.data.inputs import Inputs
 from hinged.service.errors import Invalid
 from hinged.service.model.model import Model
 from hinged.service.model.predictions import predicted
-from hinged.service.model.view import Decided, Published
+from hinged.service.model.view import Decided, Intervals, Published
 from hinged.solvers.core.rows import BadRow
 from hinged.solvers.scores.selection import margins
 
 
 class Explained(NamedTuple):
-    """Explained decisions. They contain the state that made the decisions, and the support vectors that contribute to
-    the score of each row.
+    """Explained decisions. They contain the state that made the decisions; the support vectors that contribute to the
+    score of each row; and, by class name, the intervals of probabilities (None where unknown). The last two parts are
+    None if the caller did not ask for them.
     """
 
     published: Published
     decided: Decided
-    support_vectors: list[list[dict[str, Any]]]
+    support_vectors: list[list[dict[str, Any]]] | None
+    intervals: Intervals | None
 
 
-def explain(model: Model, inputs: Inputs, most: int) -> Explained:
-    """Decide on each row, and return the `most` support vectors that contribute most to the score of its predicted
-    class.
+def explain(model: Model, inputs: Inputs, details: Details) -> Explained:
+    """Decide on each row, and return what `details` needs from the model itself: the support vectors that contribute
+    most to the score of the predicted class, and the intervals of probabilities.
 
     Raise Invalid for a solver without support vectors, and for an x that the model's kernel does not accept.
     """
@@ -37,9 +40,24 @@ def explain(model: Model, inputs: Inputs, most: int) -> Explained:
     except BadRow as error:
         raise Invalid(f"examples[{error.row}].x: {error.reason}", index=error.row) from None
     decided = published.decide(inputs)
+    vectors = _support_vectors(model, published, inputs, decided, details.explain) if details.explain else None
+    return Explained(published, decided, vectors, _intervals(model, published, details.intervals))
+
+
+def _intervals(model: Model, published: Published, wanted: Wanted) -> Intervals | None:
+    if not wanted:
+        return None
+    metrics, numbers = model.learner.metrics, {name: c for c, name in enumerate(published.known)}
+    names = tuple(numbers) if isinstance(wanted, bool) else wanted
+    return {name: metrics.interval(numbers[name]) if name in numbers else None for name in names}
+
+
+def _support_vectors(
+    model: Model, published: Published, inputs: Inputs, decided: Decided, most: int
+) -> list[list[dict[str, Any]]]:
     found: list[list[dict[str, Any]]] = [[] for _ in range(len(inputs))]
     if decided.columns.shape[1] == 0:
-        return Explained(published, decided, found)
+        return found
     rows, _ = published.seen(inputs)
     for r, number in enumerate(decided.numbers.tolist()):
         contributions = model.solver.contributions(rows.take(np.array([r])))
@@ -58,7 +76,7 @@ def explain(model: Model, inputs: Inputs, most: int) -> Explained:
             }
             for s in largest[parts[largest] != 0]
         ]
-    return Explained(published, decided, found)
+    return found
 
 
 def suspects(model: Model, most: int) -> list[dict[str, Any]]:
