@@ -9,30 +9,35 @@ import numpy as np
 from hinged.service.data.examples import Details, Wanted
 from hinged.service.data.inputs import Inputs
 from hinged.service.errors import Invalid
+from hinged.service.limits import P_VALUES_MAX
 from hinged.service.model.model import Model
 from hinged.service.model.predictions import predicted
 from hinged.service.model.view import Decided, Intervals, Published
 from hinged.solvers.core.rows import BadRow
 from hinged.solvers.scores.selection import margins
 
+Array = np.ndarray[Any, Any]
+
 
 class Explained(NamedTuple):
     """Explained decisions. They contain the state that made the decisions; the support vectors that contribute to the
-    score of each row; and, by class name, the intervals of probabilities (None where unknown). The last two parts are
-    None if the caller did not ask for them.
+    score of each row; by class name, the intervals of probabilities (None where unknown); and the p-values
+    (m, classes). The last three parts are None if the caller did not ask for them, and p-values if they are unknown.
     """
 
     published: Published
     decided: Decided
     support_vectors: list[list[dict[str, Any]]] | None
     intervals: Intervals | None
+    p_values: Array | None
 
 
 def explain(model: Model, inputs: Inputs, details: Details) -> Explained:
     """Decide on each row, and return what `details` needs from the model itself: the support vectors that contribute
-    most to the score of the predicted class, and the intervals of probabilities.
+    most to the score of the predicted class, the intervals of probabilities, and p-values.
 
-    Raise Invalid for a solver without support vectors, and for an x that the model's kernel does not accept.
+    Raise Invalid for a solver without support vectors or p-values, for too many p-values, and for an x that the model's
+    kernel does not accept.
     """
     published = model.published()
     try:
@@ -41,7 +46,22 @@ def explain(model: Model, inputs: Inputs, details: Details) -> Explained:
         raise Invalid(f"examples[{error.row}].x: {error.reason}", index=error.row) from None
     decided = published.decide(inputs)
     vectors = _support_vectors(model, published, inputs, decided, details.explain) if details.explain else None
-    return Explained(published, decided, vectors, _intervals(model, published, details.intervals))
+    p_values = _p_values(model, published, inputs, decided) if details.conformal else None
+    return Explained(published, decided, vectors, _intervals(model, published, details.intervals), p_values)
+
+
+def _p_values(model: Model, published: Published, inputs: Inputs, decided: Decided) -> Array | None:
+    count, classes = len(inputs), len(published.known)
+    if count * classes > P_VALUES_MAX:
+        raise Invalid(
+            f"conformal: a request may ask for {P_VALUES_MAX} p-values, got {count} examples with {classes} classes"
+        )
+    if decided.columns.shape[1] == 0:
+        return None
+    found = model.solver.p_values(published.seen(inputs)[0])
+    if found is None:
+        raise Invalid(f"conformal needs the solver exact, got a model of the solver {model.configuration.solver}")
+    return found[:, :classes]
 
 
 def _intervals(model: Model, published: Published, wanted: Wanted) -> Intervals | None:

@@ -79,6 +79,7 @@ class Predictions(NamedTuple):
     of_classes: the probability of each class by name, None where unknown. The whole is None if the caller did not ask
     for probabilities.
     intervals: the interval of the probability of each class by name. As a whole None if the caller did not ask.
+    p_values: the same for the p-value of each class.
     support_vectors: the support vectors that contribute to each score; None if the caller did not ask for support
     vectors.
     outside: for each row, the names or columns whose values lie outside everything learned.
@@ -92,6 +93,7 @@ class Predictions(NamedTuple):
     wishes: list[Wish] | None
     of_classes: list[dict[str, float | None]] | None
     intervals: list[dict[str, list[float] | None]] | None
+    p_values: list[dict[str, float | None]] | None
     support_vectors: list[list[dict[str, Any]]] | None
     outside: Outside
     sets: list[list[Label]] | None
@@ -109,6 +111,7 @@ class Decisions:
     details: Details
     support_vectors: list[list[dict[str, Any]]] | None
     intervals: Intervals | None
+    p_values: Array | None
 
     def part(self, begin: int, end: int) -> Predictions:
         """Return the predictions of rows begin to end - 1."""
@@ -123,10 +126,15 @@ class Decisions:
             None if self.wishes is None else self.wishes[begin:end],
             published.probabilities(decided, self.details.probabilities) if self.details.probabilities else None,
             None if self.intervals is None else published.intervals(decided, self.intervals),
+            self._p_values_of(begin, end) if self.details.conformal else None,
             None if self.support_vectors is None else self.support_vectors[begin:end],
             decided.outside,
             sets_of(published, decided.sets),
         )
+
+    def _p_values_of(self, begin: int, end: int) -> list[dict[str, float | None]]:
+        found = None if self.p_values is None else self.p_values[begin:end]
+        return self.published.named(found, min(end, self.decided.numbers.size) - begin, wanted=True)
 
 
 def sets_of(published: Published, sets: Array | None) -> list[list[Label]] | None:
@@ -152,14 +160,14 @@ async def make_decisions(
     precision.
 
     ids: the id of each row; None if no labels will come.
-    details: what the answer includes. If it includes support vectors or intervals, the state must be the model's state
-    between two changes. Raise Invalid for a solver without support vectors.
+    details: what the answer includes. If it includes what only the model itself can tell, the state must be the model's
+    state between two changes. Raise Invalid for a solver that cannot tell it.
     """
-    because = intervals = None
+    because = intervals = p_values = None
     check_details(published, details)
-    if details.explain or details.intervals:
+    if details.of_the_model:
         asked = partial(explain, inputs=inputs, details=details)
-        published, decided, because, intervals = await serving.read(asked)
+        published, decided, because, intervals, p_values = await serving.read(asked)
         doubtful = _doubtful(published, decided, ids)
     else:
         decided, doubtful = await decided_soon(serving, published, inputs, partial(_decided, published, ids))
@@ -171,7 +179,7 @@ async def make_decisions(
         sources = [wish.source if budgeted else 0 for wish in wishes]
         await keep_waiting(serving, published, inputs, ids, decided, sources)
     serving.predictions_served += len(inputs)  # count only now: if storing the predictions fails, nothing is answered
-    return Decisions(published, decided, wishes, details, because, intervals)
+    return Decisions(published, decided, wishes, details, because, intervals, p_values)
 
 
 def _decided(published: Published, ids: Sequence[str | None] | None, inputs: Inputs) -> tuple[Decided, list[bool]]:

@@ -94,6 +94,7 @@ class PredictBody(TypedDict, Generic[XT]):
     explain: NotRequired[Annotated[int, Field(ge=0)] | None]
     probabilities: NotRequired[ByClass | None]
     intervals: NotRequired[ByClass | None]
+    conformal: NotRequired[Literal["full"] | None]
 
 
 @with_config(STRICT)
@@ -112,12 +113,18 @@ Wanted = bool | tuple[str, ...]
 
 class Details(NamedTuple):
     """Further contents of each result. explain: the number of support vectors. probabilities, intervals: the classes
-    whose probabilities, and intervals of probabilities, are listed.
+    whose probabilities, and intervals of probabilities, are listed. conformal: whether p-values are listed.
     """
 
     explain: int = 0
     probabilities: Wanted = False
     intervals: Wanted = False
+    conformal: bool = False
+
+    @property
+    def of_the_model(self) -> bool:
+        """Return whether the results contain what only the model itself can tell, between two changes."""
+        return bool(self.explain or self.intervals or self.conformal)
 
 
 @with_config(STRICT)
@@ -193,8 +200,12 @@ def parse_decide(body: Body, examples_max: int, features: Features) -> tuple[lis
 
 
 def _with_details(parsed: dict[str, Any], examples_max: int) -> tuple[list[UnlabelledExample], Details]:
-    explain = parsed.pop("explain", None) or 0
-    details = Details(explain, _wanted(parsed.pop("probabilities", None)), _wanted(parsed.pop("intervals", None)))
+    details = Details(
+        parsed.pop("explain", None) or 0,
+        _wanted(parsed.pop("probabilities", None)),
+        _wanted(parsed.pop("intervals", None)),
+        parsed.pop("conformal", None) is not None,
+    )
     return _examples(parsed, ("x",), examples_max), details
 
 

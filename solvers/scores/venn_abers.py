@@ -5,8 +5,8 @@ V. Vovk, I. Petej and V. Fedorova, Large-Scale Probabilistic Predictors With and
 
 An isotonic regression of the labels on the scores is fitted twice: with the new score as an example of another class,
 and as an example of the class. Its values at the new score are the ends p0 <= p1 of the interval. If the new example
-is exchangeable with the known examples, one of the two, by its label, is a calibrated probability. The regressions are not
-fitted again for each score: F1 and F0 are the ends at each known score, computed together from the corners of two
+is exchangeable with the known examples, one of the two, by its label, is a calibrated probability. The regressions are
+not fitted again for each score: F1 and F0 are the ends at each known score, computed together from the corners of two
 convex minorants. An end at a score between two known scores is the end at one of these two.
 
 levels  (k,) float64  the different scores, ascending.
