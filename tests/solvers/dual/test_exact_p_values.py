@@ -91,6 +91,17 @@ def test_asking_changes_nothing_now_or_later(classes, binary):
     assert asked.decision(X).tobytes() == plain.decision(X).tobytes()
 
 
+@pytest.mark.parametrize("when_full", ["refuse", "remove"])
+def test_asking_needs_no_room_among_the_points(when_full):
+    random = np.random.default_rng(0)
+    X, labels = random.standard_normal((256, 2)), np.arange(256) % 2
+    stream = exact_stream(X, labels, points_max=256, when_full=when_full).learn()
+    before = stream.solver.state()
+    stream.solver.p_values(stream.rows(random.standard_normal((2, 2))))
+    assert stream.solver.live == 256
+    assert all(before[name].tobytes() == array.tobytes() for name, array in stream.solver.state().items())
+
+
 def test_the_order_in_which_rows_are_asked_does_not_matter(noisy):
     X, classes = noisy
     stream = exact_stream(X, classes, C=2.0).learn()
