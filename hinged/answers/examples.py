@@ -54,6 +54,8 @@ class PredictedExample(TypedDict):
     """A prediction. outside: the names or columns whose values lie outside everything learned. This part is missing if
     no value lies outside.
 
+    intervals: the two ends of the interval of each class's probability; only if the request asks for them. p_values: of
+    each class, by full conformal prediction; only if the request asks for them.
     set: the labels that the model's promise allows; only with a promise. lacking: the number of labels that must come
     until everything is promised; only while labels are lacking.
     """
@@ -62,6 +64,8 @@ class PredictedExample(TypedDict):
     prediction: Label | None
     probability: float | None
     probabilities: NotRequired[dict[str, float | None]]
+    intervals: NotRequired[dict[str, list[float] | None]]
+    p_values: NotRequired[dict[str, float | None]]
     scores: dict[str, float]
     label: Wanted
     support_vectors: NotRequired[list[SupportVector]]

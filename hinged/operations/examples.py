@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any
+from typing import Any, Literal
 
 from hinged.answers import (
     Changed,
@@ -41,6 +41,8 @@ class ExampleOperations:
         *,
         explain: int | None = None,
         probabilities: bool | list[str] | None = None,
+        intervals: bool | list[str] | None = None,
+        conformal: Literal["full"] | None = None,
         min_position: int | None = None,
     ) -> Call[Predicted]:
         """Predict examples {"x", "id"}. The server keeps an example with an id until its label comes.
@@ -48,10 +50,13 @@ class ExampleOperations:
         explain: number of support vectors to return for each prediction. The vectors that contribute most are returned.
         probabilities: the names of the classes whose probabilities each result lists, as in `scores`; True for all
         classes.
+        intervals: the same for the interval [p0, p1] of each probability, by the newest labels.
+        conformal: "full" for the p-value of each class, from a model of the solver exact.
         min_position: a position of the log, as returned by learn. The prediction uses a state at or after this
         position.
         """
-        body = given(examples=plain(examples), explain=explain, probabilities=probabilities)
+        more = given(explain=explain, probabilities=probabilities, intervals=intervals, conformal=conformal)
+        body = {"examples": plain(examples), **more}
         return Call(body, query=given(min_position=min_position))
 
     @Operation("POST", "/models/{model}/decide", role="writer", frame="decide", small=True).asked

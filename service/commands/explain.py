@@ -6,30 +6,38 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from hinged.service.data.examples import Details, Wanted
 from hinged.service.data.inputs import Inputs
 from hinged.service.errors import Invalid
+from hinged.service.limits import P_VALUES_MAX
 from hinged.service.model.model import Model
 from hinged.service.model.predictions import predicted
-from hinged.service.model.view import Decided, Published
+from hinged.service.model.view import Decided, Intervals, Published
 from hinged.solvers.core.rows import BadRow
 from hinged.solvers.scores.selection import margins
 
+Array = np.ndarray[Any, Any]
+
 
 class Explained(NamedTuple):
-    """Explained decisions. They contain the state that made the decisions, and the support vectors that contribute to
-    the score of each row.
+    """Explained decisions. They contain the state that made the decisions; the support vectors that contribute to the
+    score of each row; by class name, the intervals of probabilities (None where unknown); and the p-values
+    (m, classes). The last three parts are None if the caller did not ask for them, and p-values if they are unknown.
     """
 
     published: Published
     decided: Decided
-    support_vectors: list[list[dict[str, Any]]]
+    support_vectors: list[list[dict[str, Any]]] | None
+    intervals: Intervals | None
+    p_values: Array | None
 
 
-def explain(model: Model, inputs: Inputs, most: int) -> Explained:
-    """Decide on each row, and return the `most` support vectors that contribute most to the score of its predicted
-    class.
+def explain(model: Model, inputs: Inputs, details: Details) -> Explained:
+    """Decide on each row, and return what `details` needs from the model itself: the support vectors that contribute
+    most to the score of the predicted class, the intervals of probabilities, and p-values.
 
-    Raise Invalid for a solver without support vectors, and for an x that the model's kernel does not accept.
+    Raise Invalid for a solver without support vectors or p-values, for too many p-values, and for an x that the model's
+    kernel does not accept.
     """
     published = model.published()
     try:
@@ -37,9 +45,39 @@ def explain(model: Model, inputs: Inputs, most: int) -> Explained:
     except BadRow as error:
         raise Invalid(f"examples[{error.row}].x: {error.reason}", index=error.row) from None
     decided = published.decide(inputs)
+    vectors = _support_vectors(model, published, inputs, decided, details.explain) if details.explain else None
+    p_values = _p_values(model, published, inputs, decided) if details.conformal else None
+    return Explained(published, decided, vectors, _intervals(model, published, details.intervals), p_values)
+
+
+def _p_values(model: Model, published: Published, inputs: Inputs, decided: Decided) -> Array | None:
+    count, classes = len(inputs), len(published.known)
+    if count * classes > P_VALUES_MAX:
+        raise Invalid(
+            f"conformal: a request may ask for {P_VALUES_MAX} p-values, got {count} examples with {classes} classes"
+        )
+    if decided.columns.shape[1] == 0:
+        return None
+    found = model.solver.p_values(published.seen(inputs)[0])
+    if found is None:
+        raise Invalid(f"conformal needs the solver exact, got a model of the solver {model.configuration.solver}")
+    return found[:, :classes]
+
+
+def _intervals(model: Model, published: Published, wanted: Wanted) -> Intervals | None:
+    if not wanted:
+        return None
+    metrics, numbers = model.learner.metrics, {name: c for c, name in enumerate(published.known)}
+    names = tuple(numbers) if isinstance(wanted, bool) else wanted
+    return {name: metrics.interval(numbers[name]) if name in numbers else None for name in names}
+
+
+def _support_vectors(
+    model: Model, published: Published, inputs: Inputs, decided: Decided, most: int
+) -> list[list[dict[str, Any]]]:
     found: list[list[dict[str, Any]]] = [[] for _ in range(len(inputs))]
     if decided.columns.shape[1] == 0:
-        return Explained(published, decided, found)
+        return found
     rows, _ = published.seen(inputs)
     for r, number in enumerate(decided.numbers.tolist()):
         contributions = model.solver.contributions(rows.take(np.array([r])))
@@ -58,7 +96,7 @@ def explain(model: Model, inputs: Inputs, most: int) -> Explained:
             }
             for s in largest[parts[largest] != 0]
         ]
-    return Explained(published, decided, found)
+    return found
 
 
 def suspects(model: Model, most: int) -> list[dict[str, Any]]:

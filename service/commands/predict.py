@@ -20,7 +20,7 @@ import numpy as np
 from hinged.service.commands.ask import Wish
 from hinged.service.commands.explain import explain
 from hinged.service.data.classes import Label
-from hinged.service.data.examples import Details
+from hinged.service.data.examples import Details, Wanted
 from hinged.service.data.features.reader import Outside
 from hinged.service.data.inputs import Inputs, Records, sizes_of, x_digests
 from hinged.service.data.slices import SPAN_VALUES, Slices, sliced
@@ -28,7 +28,7 @@ from hinged.service.errors import Invalid
 from hinged.service.model.metrics import UNKNOWN
 from hinged.service.model.model import Model
 from hinged.service.model.pending import Made, Prediction
-from hinged.service.model.view import Decided, Published
+from hinged.service.model.view import Decided, Intervals, Published
 
 Array = np.ndarray[Any, Any]
 T = TypeVar("T")
@@ -78,6 +78,8 @@ class Predictions(NamedTuple):
     wishes: whether the server asks for each label; None if the caller did not ask for the wishes.
     of_classes: the probability of each class by name, None where unknown. The whole is None if the caller did not ask
     for probabilities.
+    intervals: the interval of the probability of each class by name. As a whole None if the caller did not ask.
+    p_values: the same for the p-value of each class.
     support_vectors: the support vectors that contribute to each score; None if the caller did not ask for support
     vectors.
     outside: for each row, the names or columns whose values lie outside everything learned.
@@ -90,6 +92,8 @@ class Predictions(NamedTuple):
     scores: list[dict[str, float]]
     wishes: list[Wish] | None
     of_classes: list[dict[str, float | None]] | None
+    intervals: list[dict[str, list[float] | None]] | None
+    p_values: list[dict[str, float | None]] | None
     support_vectors: list[list[dict[str, Any]]] | None
     outside: Outside
     sets: list[list[Label]] | None
@@ -106,6 +110,8 @@ class Decisions:
     wishes: list[Wish] | None
     details: Details
     support_vectors: list[list[dict[str, Any]]] | None
+    intervals: Intervals | None
+    p_values: Array | None
 
     def part(self, begin: int, end: int) -> Predictions:
         """Return the predictions of rows begin to end - 1."""
@@ -119,10 +125,16 @@ class Decisions:
             published.scores(decided),
             None if self.wishes is None else self.wishes[begin:end],
             published.probabilities(decided, self.details.probabilities) if self.details.probabilities else None,
+            None if self.intervals is None else published.intervals(decided, self.intervals),
+            self._p_values_of(begin, end) if self.details.conformal else None,
             None if self.support_vectors is None else self.support_vectors[begin:end],
             decided.outside,
             sets_of(published, decided.sets),
         )
+
+    def _p_values_of(self, begin: int, end: int) -> list[dict[str, float | None]]:
+        found = None if self.p_values is None else self.p_values[begin:end]
+        return self.published.named(found, min(end, self.decided.numbers.size) - begin, wanted=True)
 
 
 def sets_of(published: Published, sets: Array | None) -> list[list[Label]] | None:
@@ -148,13 +160,14 @@ async def make_decisions(
     precision.
 
     ids: the id of each row; None if no labels will come.
-    details: what the answer includes. If support vectors are to explain each row, the state must be the model's state
-    between two changes. Raise Invalid for a solver without support vectors.
+    details: what the answer includes. If it includes what only the model itself can tell, the state must be the model's
+    state between two changes. Raise Invalid for a solver that cannot tell it.
     """
-    because = None
+    because = intervals = p_values = None
     check_details(published, details)
-    if details.explain:
-        published, decided, because = await serving.read(partial(explain, inputs=inputs, most=details.explain))
+    if details.of_the_model:
+        asked = partial(explain, inputs=inputs, details=details)
+        published, decided, because, intervals, p_values = await serving.read(asked)
         doubtful = _doubtful(published, decided, ids)
     else:
         decided, doubtful = await decided_soon(serving, published, inputs, partial(_decided, published, ids))
@@ -166,7 +179,7 @@ async def make_decisions(
         sources = [wish.source if budgeted else 0 for wish in wishes]
         await keep_waiting(serving, published, inputs, ids, decided, sources)
     serving.predictions_served += len(inputs)  # count only now: if storing the predictions fails, nothing is answered
-    return Decisions(published, decided, wishes, details, because)
+    return Decisions(published, decided, wishes, details, because, intervals, p_values)
 
 
 def _decided(published: Published, ids: Sequence[str | None] | None, inputs: Inputs) -> tuple[Decided, list[bool]]:
@@ -181,12 +194,14 @@ def _doubtful(published: Published, decided: Decided, ids: Sequence[str | None] 
 
 def check_details(published: Published, details: Details) -> None:
     """Refuse the name of a class that can never come. A class that may still come has an unknown probability."""
-    if isinstance(details.probabilities, bool) or published.configuration.classes is None:
+    if published.configuration.classes is None:
         return
-    for name in details.probabilities:
-        if name not in published.names:
-            known = ", ".join(published.names)
-            raise Invalid(f"probabilities: the model's declared classes are {known}, got {name[:80]}")
+    for part in ("probabilities", "intervals"):
+        wanted: Wanted = getattr(details, part)
+        for name in () if isinstance(wanted, bool) else wanted:
+            if name not in published.names:
+                known = ", ".join(published.names)
+                raise Invalid(f"{part}: the model's declared classes are {known}, got {name[:80]}")
 
 
 def _wishes(serving: Serving, ids: Sequence[str | None], doubtful: list[bool]) -> Slices[list[Wish]]:

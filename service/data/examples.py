@@ -48,8 +48,8 @@ XT = TypeVar("XT", default=XInRows)
 Y = StrictBool | StrictInt | StrictStr
 Weight = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 """An example's own factor of C. The model's solver determines the bounds (ModelLearner.check_weights)."""
-Probabilities = StrictBool | Annotated[list[StrictStr], Field(max_length=CLASSES_MAX, fail_fast=True)]
-"""Whether results list the probabilities of all classes, or the names of some classes."""
+ByClass = StrictBool | Annotated[list[StrictStr], Field(max_length=CLASSES_MAX, fail_fast=True)]
+"""Whether results list all classes, or the names of some classes."""
 Strategy = Literal["random", "gradient", "active", "autoactive"]
 
 
@@ -92,7 +92,9 @@ class PredictBody(TypedDict, Generic[XT]):
     x: NotRequired[XT]
     id: NotRequired[str | None]
     explain: NotRequired[Annotated[int, Field(ge=0)] | None]
-    probabilities: NotRequired[Probabilities | None]
+    probabilities: NotRequired[ByClass | None]
+    intervals: NotRequired[ByClass | None]
+    conformal: NotRequired[Literal["full"] | None]
 
 
 @with_config(STRICT)
@@ -102,16 +104,27 @@ class DecideBody(TypedDict, Generic[XT]):
     examples: NotRequired[Annotated[list[UnlabelledExample[XT]], Field(fail_fast=True)]]
     x: NotRequired[XT]
     id: NotRequired[str | None]
-    probabilities: NotRequired[Probabilities | None]
+    probabilities: NotRequired[ByClass | None]
+
+
+Wanted = bool | tuple[str, ...]
+"""The names of the classes that are listed, as in `scores`; True for all classes."""
 
 
 class Details(NamedTuple):
-    """Further contents of each result. explain: the number of support vectors. probabilities: the names of the classes
-    whose probabilities are listed, as in `scores`; True for all classes.
+    """Further contents of each result. explain: the number of support vectors. probabilities, intervals: the classes
+    whose probabilities, and intervals of probabilities, are listed. conformal: whether p-values are listed.
     """
 
     explain: int = 0
-    probabilities: bool | tuple[str, ...] = False
+    probabilities: Wanted = False
+    intervals: Wanted = False
+    conformal: bool = False
+
+    @property
+    def of_the_model(self) -> bool:
+        """Return whether the results contain what only the model itself can tell, between two changes."""
+        return bool(self.explain or self.intervals or self.conformal)
 
 
 @with_config(STRICT)
@@ -187,9 +200,17 @@ def parse_decide(body: Body, examples_max: int, features: Features) -> tuple[lis
 
 
 def _with_details(parsed: dict[str, Any], examples_max: int) -> tuple[list[UnlabelledExample], Details]:
-    wanted = parsed.pop("probabilities", None) or False
-    details = Details(parsed.pop("explain", None) or 0, tuple(wanted) if isinstance(wanted, list) else wanted)
+    details = Details(
+        parsed.pop("explain", None) or 0,
+        _wanted(parsed.pop("probabilities", None)),
+        _wanted(parsed.pop("intervals", None)),
+        parsed.pop("conformal", None) is not None,
+    )
     return _examples(parsed, ("x",), examples_max), details
+
+
+def _wanted(names: bool | list[str] | None) -> Wanted:
+    return tuple(names) if isinstance(names, list) else bool(names)
 
 
 def parse_pool(body: Body, examples_max: int, features: Features) -> list[CandidateExample]:

@@ -31,6 +31,7 @@ from hinged.solvers.scores.tally import (
     Tally,
     losses_of,
 )
+from hinged.solvers.scores.venn_abers import VennAbers
 
 Array = np.ndarray[Any, Any]
 Figures = dict[str, Any]
@@ -193,6 +194,10 @@ class Prequential:
         these classes. The function never changes.
         """
         return self._calibrations.calibration()
+
+    def interval(self, number: int) -> VennAbers | None:
+        """Return the interval of a class's probability as a function of its score; None if the class has no column."""
+        return self._calibrations.sigmoid.interval(number)
 
     def probability(self, columns: Array, numbers: Array) -> Array:
         """Return the probabilities (m,) of the predicted classes by the current calibration; NaN where unknown."""

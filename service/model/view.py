@@ -23,11 +23,15 @@ from hinged.solvers.core.reports import View
 from hinged.solvers.core.rows import Rows
 from hinged.solvers.scores.selection import distances, is_wanted
 from hinged.solvers.scores.sigmoid import Calibration
+from hinged.solvers.scores.venn_abers import VennAbers
 
 Array = np.ndarray[Any, Any]
 
 CALIBRATED_MIN = 20  # number of labelled predictions that are needed before there are probabilities
 UNCALIBRATED = Calibration(np.zeros((0, 2)))
+
+Intervals = dict[str, VennAbers | None]
+"""The intervals of probabilities by class name; None for a class that is unknown or has no column."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +76,11 @@ class Published:
     costs: CostTable | None = None
     chances: Chances | None = None
     promise: Limits | None = None
+
+    @property
+    def known(self) -> tuple[str, ...]:
+        """Return the names of the classes that the state knows."""
+        return self.names[: len(self.labels)]
 
     def rows(self, inputs: Inputs) -> Rows:
         """Return a batch as rows for the view. Each x is encoded by itself."""
@@ -138,7 +147,7 @@ class Published:
 
         wanted: as in `probabilities`.
         """
-        names = self.names[: len(self.labels)]
+        names = self.known
         if chances is None:
             return [dict.fromkeys(names if isinstance(wanted, bool) else wanted) for _ in range(count)]
         if isinstance(wanted, bool):
@@ -146,6 +155,17 @@ class Published:
         known = {name: number for number, name in enumerate(names)}
         places = [(name, known.get(name)) for name in wanted]
         return [{name: None if c is None else row[c] for name, c in places} for row in chances.tolist()]
+
+    def intervals(self, decided: Decided, intervals: Intervals) -> list[dict[str, list[float] | None]]:
+        """Return the intervals of the probabilities of each row, by class name; None where unknown."""
+        found: list[dict[str, list[float] | None]] = [{} for _ in range(decided.numbers.size)]
+        scores, places = self.score_columns(decided), {name: c for c, name in enumerate(self.known)}
+        for name, interval in intervals.items():
+            there = interval is not None and places[name] < scores.shape[1]
+            ends = interval(scores[:, places[name]]).tolist() if interval is not None and there else [None] * len(found)
+            for row, pair in zip(found, ends, strict=True):
+                row[name] = pair
+        return found
 
     def distances(self, columns: Array) -> Array:
         """Return |f(x)| (m,), NaN if fewer than two classes are known."""

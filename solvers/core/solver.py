@@ -368,6 +368,10 @@ class Solver(ABC):
         """Return the contribution of each point to the decision values of a batch of one row; None without points."""
         return None
 
+    def p_values(self, rows: Rows) -> Array | None:  # noqa: ARG002  a solver that unlearns exactly computes them
+        """Return the p-values (m, classes) of full conformal prediction; None for a solver that has none."""
+        return None
+
     def point_scores(self) -> PointScores | None:
         """Return the decision values at all points; None for a solver without points."""
         return None

@@ -17,12 +17,18 @@ import numpy as np
 from hinged.solvers.core.counts import NONE
 from hinged.solvers.core.families import NORM_MAX
 from hinged.solvers.core.kernels import Kernel, checked_kernel, row_norms
-from hinged.solvers.core.rowcache import clear
+from hinged.solvers.core.points import has_room, pop_point
+from hinged.solvers.core.rowcache import clear, forget_slot
+from hinged.solvers.core.rows import Rows
 from hinged.solvers.core.states import BOUND_MAX, State, StateReader
 from hinged.solvers.dual.increments import IncrementalExpansion
-from hinged.solvers.dual.margin import M
+from hinged.solvers.dual.machine import BY_COLUMN, scan_column, set_bias
+from hinged.solvers.dual.margin import M, Margin
 
 Array = np.ndarray[Any, Any]
+
+TIE = 1e-8
+"""Relative difference up to which an example counts as strange as another: rounding must not order the margin."""
 
 
 class ExactSVM(IncrementalExpansion):
@@ -99,6 +105,63 @@ class ExactSVM(IncrementalExpansion):
             raise ValueError(f"the kernel must give each example held at most {NORM_MAX:g} with itself")
         self.kernel, self.points = kernel, points._replace(norm=norm, selves=selves)
         self._recache(None, self.points.start.size)
+
+    # -- p-values ---------------------------------------------------------------------------------------------------
+
+    def p_values(self, rows: Rows) -> Array:
+        """Return the p-values (m, classes) of the claims that an example is of a class; the state stays, to the bit.
+
+        Full conformal prediction: V. Vovk, A. Gammerman and G. Shafer, Algorithmic Learning in a Random World, 2005,
+        and by increments and decrements: G. Cherubin, K. Chatzikokolakis and M. Jaggi, Exact Optimization of Conformal
+        Predictors via Incremental and Decremental Learning, ICML 2021. For each class, the example is learned as one of
+        the class. The p-value is the share of the examples of the class, including the new one, that are at least as
+        strange as the new one. The strangeness of an example is 1 - y f(x) = y (g - b) in the column of its class. All
+        examples on the margin are equally strange: their coefficients order them too, but not uniquely if some are
+        copies. If the example is exchangeable with the examples of its class, the p-value of the class is at most p
+        with a probability of at most p.
+        """
+        rows = rows.under(self.kernel)
+        found = np.ones((len(rows), self.classes))
+        for r in range(len(rows)) if self.live else ():
+            nnz = int(rows.indptr[r + 1] - rows.indptr[r])
+            while not has_room(self.points, nnz):
+                self.make_room(nnz)
+            before, only_ones = self._frozen(), bool(self.points.only_ones[0])
+            slot = self._store(rows, r, 0, NONE)[0]
+            try:
+                for number in range(self.classes):
+                    found[r, number] = self._p_value(slot, number)
+            finally:
+                self._thaw(before)
+                pop_point(self.points)
+                self.points.only_ones[0] = only_ones
+                forget_slot(self.cache, slot)
+        return found
+
+    def _p_value(self, slot: int, number: int) -> float:
+        """Return the p-value of a class for the point of the newest slot, which has no box yet. Only the column of the
+        class changes; it is as before afterwards.
+        """
+        c, machine, n = min(number, self.columns - 1), self.machine, slot + 1
+        own = np.flatnonzero(machine.class_of[:slot] == number)
+        if not own.size:
+            return 1.0
+        column, b, margin = [getattr(machine, name)[c].copy() for name in BY_COLUMN], machine.b[c], self.margins[c]
+        self.margins[c] = Margin(*(a.copy() for a in margin))
+        y, f = 1 if self.columns > 1 or number == 1 else -1, machine.sign[c, slot] - machine.g[c, slot]
+        machine.class_of[slot], machine.sign[c, slot], machine.g[c, slot] = number, y, y - f
+        lower, upper = machine.lower[c, :n].copy(), machine.upper[c, :n].copy()
+        lower[slot:], upper[slot:] = self._box_of(c, np.array([slot]))
+        self._go(c, lower, upper)
+        if not self.margins[c].counts[M]:
+            scan_column(machine, c, n)
+            set_bias(machine, c)
+        strange = y * (machine.g[c, :n] - machine.b[c])
+        for name, array in zip(BY_COLUMN, column, strict=True):
+            getattr(machine, name)[c] = array
+        machine.b[c], self.margins[c] = b, margin
+        least = strange[slot] - TIE * (1.0 + abs(strange[slot]))
+        return float((np.count_nonzero(strange[own] >= least) + 1) / (own.size + 1))
 
     # -- without some examples ------------------------------------------------------------------------------------
 

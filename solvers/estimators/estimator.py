@@ -174,9 +174,13 @@ class SolverEstimator(Fitted, BaseEstimator):
 
     def _columns(self, X: Any) -> Array:
         """Return the decision values (n, K)."""
+        return self._learner.decision(self._rows(X))
+
+    def _rows(self, X: Any) -> Rows:
+        """Return X as a batch for the solver."""
         check_is_fitted(self)
         X = validate_data(self, X, accept_sparse="csr", dtype=FLOATS, reset=False)
-        return self._learner.decision(rows_for(self._learner, self._scaled(X)))
+        return rows_for(self._learner, self._scaled(X))
 
 
 inherit(SolverEstimator)

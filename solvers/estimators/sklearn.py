@@ -436,7 +436,7 @@ class ExactSVMClassifier(BoundedClassifier):
     """An exact SVM with a bias: it reaches the optimum after every example, in float64.
 
     Diehl and Cauwenberghs, IJCNN 2003. ``solver_`` can also unlearn examples, by their row in X, and has exact
-    leave-one-out errors.
+    leave-one-out errors. `p_values` is full conformal prediction.
 
     See Also
     --------
@@ -459,3 +459,32 @@ class ExactSVMClassifier(BoundedClassifier):
     points_max: int = POINTS_MAX
     when_full: str = "refuse"
     cache_size: float = 256
+
+    def p_values(self, X: Any) -> Array:
+        """Compute p-values of the claims that an example is of a class: full conformal prediction.
+
+        For each class, the machine learns the example as one of the class, and unlearns it again. The p-value is the
+        share of the examples of the class, including the new example, that are at least as strange. Of two examples,
+        the stranger one lies further inside the margin or beyond it. The set of all classes with a p-value above e
+        misses the true class with a probability of at most e, if the example is exchangeable with the examples of its
+        class.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n, n_features)
+            Examples.
+
+        Returns
+        -------
+        ndarray of shape (n, n_classes)
+            p-values, in the order of ``classes_``, from 1 / (examples held of the class + 1) to 1.
+
+        Notes
+        -----
+        Cherubin, Chatzikokolakis and Jaggi, ICML 2021. A machine that is fitted again, with each example under each
+        label, gives the same p-values. The machine is the same afterwards, to the bit.
+        """
+        rows = self._rows(X)
+        machine: Any = self.solver_
+        found: Array = machine.p_values(rows)
+        return found

@@ -34,6 +34,7 @@ from hinged.solvers.core.elementary import exp, log, log1p
 from hinged.solvers.core.states import COUNT_MAX, State, StateReader
 from hinged.solvers.jit.compiled import compiled
 from hinged.solvers.jit.handed import handed
+from hinged.solvers.scores.venn_abers import VennAbers
 
 Array = np.ndarray[Any, Any]
 
@@ -313,6 +314,20 @@ class Sigmoid:
         """Return scores (n, K) float64 and classes (n,) of the newest n examples, at most WINDOW, the oldest first."""
         places = np.arange(self.seen - n, self.seen) % WINDOW
         return np.ascontiguousarray(self._arrays.scores[:, places].T, np.float64), self._arrays.classes[places]
+
+    def interval(self, number: int) -> VennAbers | None:
+        """Return the interval of a class's probability, by the newest scores; None if the class has no column.
+
+        Examples that are older than the column do not count.
+        """
+        arrays, column = self._arrays, number if self.columns > 1 else 0
+        if number >= (2 if self.columns == 1 else self.columns):
+            return None
+        n = min(self.seen - int(arrays.since[column]), WINDOW)
+        places = np.arange(self.seen - n, self.seen) % WINDOW
+        scores = arrays.scores[column, places]
+        mirrored = self.columns == 1 and number == 0  # the first class has the negated column
+        return VennAbers(-scores if mirrored else scores, arrays.classes[places] == number)
 
     @property
     def fit(self) -> Array:

@@ -188,7 +188,8 @@ def answer_of(
 
 def answer_size(published: Published, details: Details) -> int:
     """Return roughly how many values the answer contains for one example."""
-    listings = 1 + bool(details.probabilities) + (published.promise is not None)
+    listings = 1 + bool(details.probabilities) + 3 * bool(details.intervals) + details.conformal
+    listings += published.promise is not None
     return RESULT_VALUES + len(published.names) * listings + 3 * details.explain
 
 
@@ -205,6 +206,10 @@ def _results(ids: list[str | None], decisions: Decisions, begin: int, end: int) 
         }
         if found.of_classes is not None:
             result["probabilities"] = found.of_classes[r]
+        if found.intervals is not None:
+            result["intervals"] = found.intervals[r]
+        if found.p_values is not None:
+            result["p_values"] = found.p_values[r]
         if found.support_vectors is not None:
             result["support_vectors"] = found.support_vectors[r]
         if r in found.outside:

@@ -8,9 +8,10 @@ import { fold } from "./standing.js";
 const SHOWN = 100; // maximum number of events in the list
 const UNDONE = new Set(["promoted", "swapped", "reconfigured"]); // kinds of events that people undo
 
-// The number of examples and the time of the first point on the curve at or after a position of the log.
-export function near(curve, position) {
-  let i = curve.position.findIndex((p) => p >= position);
+// The number of examples and the time of the first point on the curve at or after a position of the log. by: or after
+// another of the curve's figures that only rise.
+export function near(curve, least, by = "position") {
+  let i = curve[by].findIndex((value) => value >= least);
   if (i < 0) i = curve.position.length - 1;
   return { examples: curve.examples[i] ?? 0, at_ms: curve.at_ms[i] ?? 0 };
 }

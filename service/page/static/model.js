@@ -56,6 +56,7 @@ export function Model({ model, fold }) {
     <${Fold} name="happened" title="Drift and events" wanted=${fold} said=${history.marks.length ? plural(history.marks.length, "event") : ""}>
       <${Chart} title="Accuracy by source" asPercent=${true} ...${more} data=${[x, curve.fading, ...(sources.length > 1 ? sources : []).map((name) => curve[name])]}
         series=${["fading", ...(sources.length > 1 ? sources : [])].map((name, i) => ({ name, k: i + 1 }))} />
+      ${metrics.alarm && history.alarm && html`<${AlarmPath} path=${history.alarm} level=${metrics.alarm.level} curve=${curve} more=${more} />`}
       <${Happened} model=${model} history=${history} drifted=${metrics.drift.flagged || metrics.alarm?.flagged} again=${again} /></${Fold}>
     ${rivals > 0 && html`<${Fold} name="challengers" title="Challengers" wanted=${fold} shown=${true} said=${plural(rivals, "challenger")}>
       <${Rivals} history=${history} overTime=${overTime} more=${more} /><${Challengers} model=${model} shadows=${shadows} again=${again} /></${Fold}>`}
@@ -63,6 +64,13 @@ export function Model({ model, fold }) {
     <${Fold} name="machine" title="Machine" wanted=${fold} said=${`${count(figures.support_vectors)} support vectors, ${(figures.memory_bytes / 2 ** 20).toFixed(1)} MiB`}>
       <${Machine} figures=${figures} curve=${{ ...curve, x }} more=${more} /></${Fold}>
     <${Fold} name="code" title="Send by code" wanted=${fold} shown=${!figures.examples}><${Code} model=${model} /></${Fold}></div>`;
+}
+
+// How close the model came to an alarm: the decimal logarithm of the martingale, and of the value that causes an alarm.
+function AlarmPath({ path, level, curve, more }) {
+  const x = more.time ? path.examples.map((n) => near(curve, n, "examples").at_ms / 1000) : path.examples;
+  return html`<${Chart} title="How close to an alarm" ...${more} data=${[x, path.value, path.value.map(() => -Math.log10(level))]}
+    series=${[{ name: "martingale, log10", k: 1 }, { name: "alarm", k: 2, dash: [6, 4] }]} />`;
 }
 
 // The curves of the champion and of the challengers that have learned something.

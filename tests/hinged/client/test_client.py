@@ -60,8 +60,9 @@ CALLS = {
     "delete_model": ({}, "DELETE", "/models/m", None),
     "learn": ({"examples": [{"id": "1", "x": [1.0], "y": True}]}, "POST", "/models/m/learn", {
         "examples": [{"id": "1", "x": [1.0], "y": True}]}),
-    "predict": ({"examples": [{"x": [1.0]}], "explain": 2, "probabilities": True}, "POST", "/models/m/predict", {
-        "examples": [{"x": [1.0]}], "explain": 2, "probabilities": True}),
+    "predict": (
+        (asked := {"examples": [{"x": [1.0]}], "explain": 2, "probabilities": True, "intervals": ["a"],
+                   "conformal": "full"}), "POST", "/models/m/predict", asked),
     "decide": ({"examples": [{"id": "a", "x": [1.0]}]}, "POST", "/models/m/decide", {
         "examples": [{"id": "a", "x": [1.0]}]}),
     "rank": ({"examples": [{"id": "a", "x": [1.0]}], "n": 1}, "POST", "/models/m/rank", {

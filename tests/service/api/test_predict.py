@@ -144,17 +144,68 @@ def test_probabilities_of_all_classes_are_returned_if_asked_for(ask, classes):
         assert result["probabilities"] == {"b": every["probabilities"]["b"], "later": None}
 
 
-def test_a_declared_model_refuses_the_probability_of_an_unknown_class(ask):
+@pytest.mark.parametrize("part", ["probabilities", "intervals"])
+def test_a_declared_model_refuses_the_name_of_an_unknown_class(ask, part):
     model = ask.new_model(classes=["a", "b"])
-    named = {"x": [1, 2], "probabilities": ["b"]}
-    answer = ask("POST", f"{model.path}/predict", json=named)
-    assert answer.json()["results"][0]["probabilities"] == {"b": None}
-    answer = ask("POST", f"{model.path}/predict", json={**named, "probabilities": ["b", "c"]})
+    answer = ask("POST", f"{model.path}/predict", json={"x": [1, 2], part: ["b"]})
+    assert answer.json()["results"][0][part] == {"b": None}
+    answer = ask("POST", f"{model.path}/predict", json={"x": [1, 2], part: ["b", "c"]})
     said = refusal(answer, 422, "invalid")["message"]
-    assert said == "probabilities: the model's declared classes are a, b, got c"
+    assert said == f"{part}: the model's declared classes are a, b, got c"
 
 
+@pytest.mark.parametrize("part", ["probabilities", "intervals"])
 @pytest.mark.parametrize("wrong", ["yes", 1, [1], {"b": True}, ["b"] * 1025])
-def test_the_part_probabilities_must_be_a_boolean_or_names(ask, model, wrong):
-    answer = ask("POST", f"{model.path}/predict", json={"x": [1, 2], "probabilities": wrong})
-    assert "probabilities" in refusal(answer, 422, "invalid")["message"]
+def test_which_classes_are_listed_must_be_a_boolean_or_names(ask, model, part, wrong):
+    answer = ask("POST", f"{model.path}/predict", json={"x": [1, 2], part: wrong})
+    assert part in refusal(answer, 422, "invalid")["message"]
+
+
+def test_intervals_of_the_probabilities_are_returned_if_asked_for(ask):
+    model = ask.new_model("intervals", C=1)
+    asked = {"examples": [{"x": [0, 0]}], "intervals": ["a", "later"]}
+
+    def intervals(**more):
+        return ask("POST", f"{model.path}/predict", json=asked | more).json()["results"][0]["intervals"]
+
+    assert intervals(intervals=True) == {}
+    assert intervals() == {"a": None, "later": None}
+    random.seed(0)
+    noisy = [(x := random.gauss(0, 1), "b" if x + random.gauss(0, 1) > 0 else "a") for _ in range(300)]
+    model.learn(example([0.0, 1.0], "a"))
+    assert intervals() == {"a": [0.0, 1.0], "later": None}  # no example was predicted yet
+    model.learn(*(example([x, 1.0], y) for x, y in noisy))
+    before = model.figures()
+    with Client(ask.url) as client:
+        many = [{"x": [x / 10, 1.0]} for x in range(-20, 20)]
+        results = client.predict(model.name, many, intervals=True, explain=1, probabilities=True)["results"]
+    widths = []
+    for result in results:
+        found = result["intervals"]
+        assert set(found) == {"a", "b"}
+        assert 0 <= found["a"][0] < found["a"][1] <= 1
+        assert found["b"] == pytest.approx([1 - found["a"][1], 1 - found["a"][0]])
+        widths.append(found["a"][1] - found["a"][0])
+        assert len(result["support_vectors"]) == 1
+    near = [r["intervals"]["a"][0] - 0.1 < r["probabilities"]["a"] < r["intervals"]["a"][1] + 0.1 for r in results]
+    assert sum(near) > 30
+    assert sum(widths) / len(widths) < 0.2
+    plain = model.predict(*(one["x"] for one in many))
+    assert [{part: result[part] for part in plain[0]} for result in results] == plain
+    assert model.figures() == before
+
+
+def test_intervals_of_several_classes_are_each_against_the_rest(ask):
+    model = ask.new_model(C=1)
+    random.seed(0)
+    centres = {"a": (0, 2), "b": (2, 0), "c": (-2, 0)}
+    examples = []
+    for k in range(400):
+        y = "abc"[k % 3]
+        examples.append(example([c + random.gauss(0, 1) for c in centres[y]], y))
+    model.learn(*examples)
+    body = {"examples": [{"x": list(map(float, c))} for c in centres.values()], "intervals": True}
+    for name, result in zip(centres, ask("POST", f"{model.path}/predict", json=body).json()["results"], strict=True):
+        ends = result["intervals"]
+        assert set(ends) == {"a", "b", "c"}
+        assert ends[name][0] > 0.5 > max(ends[other][1] for other in ends if other != name)

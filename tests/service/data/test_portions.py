@@ -105,10 +105,10 @@ def test_a_wrong_example_gives_the_same_error_with_its_place(index, wrong):
 
 @given(at=st.integers(0, 3), explain=st.integers(0, 5))
 def test_parts_beside_the_examples_count_wherever_they_stand(at, explain):
-    parts = [("explain", explain), ("probabilities", True)]
+    parts = [("explain", explain), ("probabilities", True), ("intervals", ["a"]), ("conformal", "full")]
     parts.insert(at, ("examples", [{"x": [k, 1.0]} for k in range(20)]))
     found = read(json.dumps(dict(parts)).encode(), read_predict, ROWS, long=True)
-    assert found[2] == (explain, True)
+    assert found[2] == (explain, True, ("a",), True)
     assert len(found[0]) == 20
 
 

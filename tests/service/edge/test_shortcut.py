@@ -37,7 +37,14 @@ examples = st.builds(
 unlabelled = st.fixed_dictionaries({"x": xs})
 asked = st.fixed_dictionaries(
     {"x": xs},
-    optional={"id": ids, "explain": st.sampled_from([0, 1, 5000]), "probabilities": st.booleans(), "what": st.just(1)},
+    optional={
+        "id": ids,
+        "explain": st.sampled_from([0, 1, 5000]),
+        "probabilities": st.booleans(),
+        "intervals": st.booleans(),
+        "conformal": st.sampled_from([None, "full", "half"]),
+        "what": st.just(1),
+    },
 )
 said = (
     examples

@@ -87,7 +87,7 @@ def made(server):
 @pytest.mark.long
 def test_followers_answer_like_the_owner(server):
     xs = [[k / 7, k % 5] for k in range(30)]
-    body = {"examples": [{"x": x} for x in xs], "probabilities": True, "explain": 2}
+    body = {"examples": [{"x": x} for x in xs], "probabilities": True, "intervals": True, "explain": 2}
     with without_owner(server):
         here = fresh(server, "POST", "/models/m/predict", json=body)
         ranked = fresh(server, "POST", "/models/m/rank", json={"examples": [{"id": "r", "x": [0, 1]}, {"x": [1, 1]}]})
