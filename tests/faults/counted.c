@@ -1,7 +1,7 @@
 /* Let the n-th call of a kind fail, in a program with this library in LD_PRELOAD.
 
    The file in COUNTED is a `struct counted`, which the program and its children share. While it is armed, calls are
-   counted by kind. Call `nth` of the kind `kind` fails, and so do all later ones unless `once` is set. Calls that
+   counted by kind. Call `nth` of the kind `kind` fails, and so do all later calls unless `once` is set. Calls that
    concern files count only below the folder in COUNTED_FILES, calls that concern sockets only for TCP. */
 
 #define _GNU_SOURCE

@@ -4,10 +4,10 @@
 
 A short history runs on a server: it starts, creates models, learns, is killed and starts again, corrects, forgets,
 labels, takes snapshots, and stops. A library (counted.c) counts the calls of each kind. Then the history is repeated,
-and call n of a kind fails: once, or that call and all later ones until the client has seen an error. The results are:
+and call n of a kind fails: once, or together with all later calls until the client has seen an error. The results are:
 
 runs        Number of histories with a fault.
-faults      Number of histories in which a call did fail; the others made fewer calls than the first history.
+faults      Number of histories in which a call did fail; a later history may make fewer calls than the first.
 lost        Number of acknowledged examples that are not there, and of acknowledged changes that were not made.
 twice       Number of examples that were learned twice, or that no client sent.
 hung        Number of requests without an answer for 20 s, and of servers that did not end, or did not go on.
@@ -192,7 +192,7 @@ class History:
             raise Broken("unclear")
 
     def end(self):
-        """Compare the server's open files and threads with the usual ones, and stop the server."""
+        """Check that the server keeps few files and threads open, and stop it."""
         self.arm(False)
         self.compare()
         self.http.close()
@@ -261,7 +261,7 @@ def run(folder, library, fault, results):
 
 
 def numbers_of(count, most):
-    """Return at most `most` numbers of calls: the first ones, and others spread over all calls."""
+    """Return at most `most` numbers of calls: the first calls, and calls spread over the rest."""
     first = min(count, most // 2)
     rest = range(first + 1, count + 1)
     step = max(1, -(-len(rest) // max(1, most - first)))
