@@ -325,7 +325,7 @@ def test_the_preview_shows_the_type_of_each_column_and_the_upload_shows_the_serv
     path = tmp_path / "all.csv"
     with path.open("w", newline="") as file:
         writer = csv.writer(file)
-        writer.writerow(["when", "day", "almost", "price", "sum", "account", "kind"])
+        writer.writerow(["when", "day", "written", "price", "sum", "account", "kind"])
         for k in range(120):
             day = f"2026-{1 + k % 12:02}-{1 + k % 28:02}"
             when = forms[k % 6].format(day)
@@ -334,14 +334,14 @@ def test_the_preview_shows_the_type_of_each_column_and_the_upload_shows_the_serv
     page = brought(tab, server, path)
     heads = page.locator(".preview thead th").all_inner_texts()
     assert [" ".join(head.split()) for head in heads] == [
-        "when time", "day time", "almost text", "price text", "sum text", "account text", "kind text",
+        "when time", "day time", "written time", "price text", "sum text", "account text", "kind text",
     ]  # fmt: skip
     for name in ("price", "sum"):
         page.get_by_text(f'Numbers with a decimal comma in "{name}" are texts').wait_for()
     page.get_by_role("button", name="Send the rows").click()
     page.get_by_text("120 learned").wait_for()
     features = client.model("all")["features"]
-    assert {field["name"] for field in features["fields"] if field.get("time")} == {"when", "day"}
+    assert {field["name"] for field in features["fields"] if field.get("time")} == {"when", "day", "written"}
     assert len(features["warnings"]) >= 2
     warnings = page.get_by_role("list", name="Warnings")
     for warning in features["warnings"]:

@@ -4,7 +4,8 @@ import { html, useEffect, useRef, useState } from "./vendor/htm-preact.js";
 import { ask, may, path } from "./api.js";
 import { announce, Bar, count, link, NAME, plural, Problem, usePolled, Warnings } from "./parts.js";
 import { Lacking } from "./promise.js";
-import { guess, linesOf, open } from "./read.js";
+import { ORDERS } from "./dates.js";
+import { guess, linesOf, open, readAs } from "./read.js";
 import { standing } from "./standing.js";
 import { configurationFor, create, featuresOf, nameOf, Upload } from "./upload.js";
 
@@ -53,7 +54,9 @@ export function Data({ model }) {
 
 function Plan({ chosen, model, close }) {
   const { file, source, rows, name } = chosen;
-  const [columns, setColumns] = useState(chosen.columns);
+  const [given, setColumns] = useState(chosen.columns);
+  const [choices, setChoices] = useState({}); // how numbers and dates are read, if the user chose it: {decimal, dates}
+  const columns = readAs(given, source, choices);
   const [target, setTarget] = useState(model ?? (may("admin") ? "" : null));
   const [fresh, setFresh] = useState(() => file.name.replace(/\.[^.]*$/, "").replace(/[^A-Za-z0-9._-]+/g, "-").replace(/^[^A-Za-z0-9]+/, "").slice(0, 64) || "data");
   const [models, setModels] = useState([]);
@@ -124,9 +127,10 @@ function Plan({ chosen, model, close }) {
     : html`<div class="preview" tabindex="0" role="group" aria-label="Preview"><table><thead><tr><th scope="col">Label</th><th scope="col">Features</th></tr></thead><tbody>${shown.map((row) => html`<tr><td><bdi>${row.label}</bdi></td>
         <td>${row.indices.slice(0, 8).map((i, k) => `${i}:${row.values[k]}`).join(" ")}${row.indices.length > 8 ? " …" : ""}</td></tr>`)}</tbody></table></div>
       <label class="tick"><input type="checkbox" checked=${labelled} onChange=${(e) => setLabelled(e.target.checked)} /> The first column is the label</label>`}
+    <${Choices} columns=${columns} source=${source} choose=${(more) => setChoices((was) => ({ ...was, ...more }))} />
     <${Warnings} of=${columns.filter((c) => c.use === "feature").flatMap((c) => (
-      c.dates ? [`Dates such as ${String(c.cells[0]).slice(0, 30)} in "${c.name.slice(0, 60)}" are texts. Write them as 2025-12-31.`]
-      : c.commas ? [`Numbers with a decimal comma in "${c.name.slice(0, 60)}" are ${c.type === "number" ? "read as numbers" : "texts. Write them with a decimal point"}.`] : []))} />
+      c.orders.length ? [`Dates such as ${String(c.cells[0]).slice(0, 30)} in "${c.name.slice(0, 60)}" are ${c.order ? `read with the ${ORDERS[c.order]}` : "texts. Choose which part is the day"}.`]
+      : c.commas ? [`Numbers with a decimal comma in "${c.name.slice(0, 60)}" are ${c.type === "number" ? "read as numbers" : `texts. ${c.withComma ? "Choose how decimals are written" : "Write them with a decimal point"}`}.`] : []))} />
     <p>${label ? "The model learns the rows with a label, in order. Rows without a label go to the pool." : asks ? "No column is the label. Predict the rows, or send them to the pool for labelling." : "No column is the label, so all rows go to the pool for labelling."}</p>
     <form class="row" onSubmit=${(e) => { e.preventDefault(); begin(ways[0][0]); }}><label>Model <select aria-label="Model" value=${target ?? ""} onChange=${(e) => setTarget(e.target.value)}>${may("admin") && html`<option value="">New model</option>`}
         ${models.map((m) => html`<option value=${m}>${m}</option>`)}</select></label>
@@ -134,6 +138,17 @@ function Plan({ chosen, model, close }) {
       ${ways.map(([route, word, title], i) => html`<button key=${route} type=${i ? "button" : "submit"} class=${i ? "" : "main"} title=${title} disabled=${busy || target === null || (target === "" && !fresh)}
         onClick=${i ? () => begin(route) : null}>${busy && !i ? "Preparing (a new solver may have to compile)" : word}</button>`)}</form>
     <${Problem} error=${error} /></section>`;
+}
+
+// How numbers and dates are read, where the cells leave a choice.
+function Choices({ columns, source, choose }) {
+  const features = columns.filter((c) => c.use === "feature"), dated = features.filter((c) => c.orders.length);
+  const commas = source.kind === "csv" && features.some((c) => c.commas && c.withComma);
+  return (dated.length > 0 || commas) && html`<p class="row">
+    ${dated.length > 0 && html`<label>Dates <select aria-label="Dates" value=${dated.find((c) => c.order)?.order ?? "text"} onChange=${(e) => choose({ dates: e.target.value })}>
+      ${Object.entries(ORDERS).map(([order, word]) => html`<option value=${order}>${word}</option>`)}<option value="text">texts</option></select></label>`}
+    ${commas && html`<label>Decimals <select aria-label="Decimals" value=${features.some((c) => c.comma) ? "," : "."} onChange=${(e) => choose({ decimal: e.target.value })}>
+      <option value=".">after a point</option><option value=",">after a comma</option></select></label>`}</p>`;
 }
 
 // The state of a model after the rows were sent, and the next steps.
