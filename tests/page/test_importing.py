@@ -190,7 +190,7 @@ def test_texts_beside_other_columns_are_named_features(client, server, tab, tmp_
     page.set_input_files("input[type=file]", path)
     page.wait_for_selector(".preview")
     assert page.get_by_label("Role of column age", exact=True).locator("option").all_inner_texts() == [
-        "feature", "label", "id", "leave out",
+        "feature", "category (each value apart)", "label", "id", "leave out",
     ]  # fmt: skip
     page.get_by_label("Role of column more", exact=True).select_option("feature")
     page.get_by_role("button", name="Send the rows").click()

@@ -4,7 +4,7 @@ import { html, useEffect, useRef, useState } from "./vendor/htm-preact.js";
 import { ask, may, path } from "./api.js";
 import { announce, Bar, count, link, NAME, plural, Problem, usePolled, Warnings } from "./parts.js";
 import { Lacking } from "./promise.js";
-import { ORDERS } from "./dates.js";
+import { Preview, Vectors } from "./preview.js";
 import { guess, linesOf, open, readAs } from "./read.js";
 import { standing } from "./standing.js";
 import { configurationFor, create, featuresOf, nameOf, Upload } from "./upload.js";
@@ -74,8 +74,8 @@ function Plan({ chosen, model, close }) {
   useEffect(() => {
     if (target) ask("GET", `models/${path(target)}`).then(({ configuration, features }) => {
       if (configuration.costs) setCostly(target);
-      const known = new Set(features?.fields?.map((field) => field.name)); // what the model has learned as a feature is no label
-      setColumns((was) => was.map((c) => (c.use === "label" && known.has(c.name) ? { ...c, use: "feature" } : c)));
+      const known = new Set(features?.fields?.map((field) => field.name)); // what the model has learned as a feature stays a feature
+      setColumns((was) => was.map((c) => (["label", "leave"].includes(c.use) && known.has(c.name) ? { ...c, use: "feature" } : c)));
     }, setError);
   }, [target]);
   const use = (i, what) => setColumns((was) => was.map((c, k) => (
@@ -112,25 +112,14 @@ function Plan({ chosen, model, close }) {
     } catch (caught) { setError(caught); }
     setBusy(false);
   };
-  const shown = rows.slice(0, 8);
   // The usual way comes first. Rows without a label, for a model that exists, are there to be predicted.
   const asks = Boolean(target) && !label, ways = [["learn", label ? "Send the rows" : "Send the rows to the pool"], ...(target ? [["predict", "Predict"]] : []),
     ...(costly && costly === target ? [["decide", "Decide", "The server decides by the model's costs. Rows that a person should see go to the pool."]] : [])];
   if (asks) ways.reverse();
   return html`<section class="card"><div class="row"><h2><bdi>${file.name}</bdi> <small>${(file.size / 2 ** 20).toFixed(2)} MiB, ${source.kind === "csv" ? "table" : source.kind.toUpperCase()}</small></h2>
       <span class="room"></span><button class="plain" onClick=${close}>Choose another file</button></div>
-    ${columns.length > 0 ? html`<div class="preview" tabindex="0" role="group" aria-label="Preview"><table>
-      <thead><tr>${columns.map((c) => html`<th scope="col"><bdi>${c.name.slice(0, 60)}</bdi> <small>${c.type}</small></th>`)}</tr>
-        <tr>${columns.map((c, i) => html`<td><select aria-label=${`Role of column ${c.name.slice(0, 60)}`} value=${c.use} onChange=${(e) => use(i, e.target.value)}>
-          <option value="feature">feature</option>${c.type === "text" && html`<option value="text">text (words as features)</option>`}<option value="label">label</option><option value="id">id</option><option value="leave">leave out</option></select></td>`)}</tr></thead>
-      <tbody>${shown.map((row) => html`<tr>${columns.map((c) => html`<td><bdi>${row[c.name] === null || row[c.name] === undefined ? "" : String(typeof row[c.name] === "object" ? JSON.stringify(row[c.name]) : row[c.name]).slice(0, 80)}</bdi></td>`)}</tr>`)}</tbody></table></div>`
-    : html`<div class="preview" tabindex="0" role="group" aria-label="Preview"><table><thead><tr><th scope="col">Label</th><th scope="col">Features</th></tr></thead><tbody>${shown.map((row) => html`<tr><td><bdi>${row.label}</bdi></td>
-        <td>${row.indices.slice(0, 8).map((i, k) => `${i}:${row.values[k]}`).join(" ")}${row.indices.length > 8 ? " …" : ""}</td></tr>`)}</tbody></table></div>
-      <label class="tick"><input type="checkbox" checked=${labelled} onChange=${(e) => setLabelled(e.target.checked)} /> The first column is the label</label>`}
-    <${Choices} columns=${columns} source=${source} choose=${(more) => setChoices((was) => ({ ...was, ...more }))} />
-    <${Warnings} of=${columns.filter((c) => c.use === "feature").flatMap((c) => (
-      c.orders.length ? [`Dates such as ${String(c.cells[0]).slice(0, 30)} in "${c.name.slice(0, 60)}" are ${c.order ? `read with the ${ORDERS[c.order]}` : "texts. Choose which part is the day"}.`]
-      : c.commas ? [`Numbers with a decimal comma in "${c.name.slice(0, 60)}" are ${c.type === "number" ? "read as numbers" : `texts. ${c.withComma ? "Choose how decimals are written" : "Write them with a decimal point"}`}.`] : []))} />
+    ${columns.length > 0 ? html`<${Preview} columns=${columns} rows=${rows} source=${source} use=${use} choose=${(more) => setChoices((was) => ({ ...was, ...more }))} />`
+    : html`<${Vectors} rows=${rows} labelled=${labelled} setLabelled=${setLabelled} />`}
     <p>${label ? "The model learns the rows with a label, in order. Rows without a label go to the pool." : asks ? "No column is the label. Predict the rows, or send them to the pool for labelling." : "No column is the label, so all rows go to the pool for labelling."}</p>
     <form class="row" onSubmit=${(e) => { e.preventDefault(); begin(ways[0][0]); }}><label>Model <select aria-label="Model" value=${target ?? ""} onChange=${(e) => setTarget(e.target.value)}>${may("admin") && html`<option value="">New model</option>`}
         ${models.map((m) => html`<option value=${m}>${m}</option>`)}</select></label>
@@ -138,17 +127,6 @@ function Plan({ chosen, model, close }) {
       ${ways.map(([route, word, title], i) => html`<button key=${route} type=${i ? "button" : "submit"} class=${i ? "" : "main"} title=${title} disabled=${busy || target === null || (target === "" && !fresh)}
         onClick=${i ? () => begin(route) : null}>${busy && !i ? "Preparing (a new solver may have to compile)" : word}</button>`)}</form>
     <${Problem} error=${error} /></section>`;
-}
-
-// How numbers and dates are read, where the cells leave a choice.
-function Choices({ columns, source, choose }) {
-  const features = columns.filter((c) => c.use === "feature"), dated = features.filter((c) => c.orders.length);
-  const commas = source.kind === "csv" && features.some((c) => c.commas && c.withComma);
-  return (dated.length > 0 || commas) && html`<p class="row">
-    ${dated.length > 0 && html`<label>Dates <select aria-label="Dates" value=${dated.find((c) => c.order)?.order ?? "text"} onChange=${(e) => choose({ dates: e.target.value })}>
-      ${Object.entries(ORDERS).map(([order, word]) => html`<option value=${order}>${word}</option>`)}<option value="text">texts</option></select></label>`}
-    ${commas && html`<label>Decimals <select aria-label="Decimals" value=${features.some((c) => c.comma) ? "," : "."} onChange=${(e) => choose({ decimal: e.target.value })}>
-      <option value=".">after a point</option><option value=",">after a comma</option></select></label>`}</p>`;
 }
 
 // The state of a model after the rows were sent, and the next steps.

@@ -68,6 +68,7 @@ export const recordOf = (row, features) => Object.fromEntries(features.map((c) =
 // The value of a cell for the server, or null if it is missing. The command line reads a table in the same way.
 export function cellOf(v, column) {
   if (missing(v)) return null;
+  if (column.use === "category") return String(v).trim();
   return typeof v !== "string" ? v : (column.type === "number" ? numberOf(v, column.comma) : column.order ? iso(v, column.order) : null) ?? v.trim();
 }
 
@@ -167,9 +168,14 @@ const COMMA = /^[+-]?\d+(\.\d{3})*,\d+$/;
 const POINT = new RegExp(`(?=.*[.])${NUMBER.source}`);
 const NEARLY = 0.95; // minimum share of matching cells in a column of times (as in the server) or of decimal commas
 
+const UNLIKE_MIN = 50, UNLIKE_SHARE = 0.9; // minimum number and share of different texts that nearly all differ (as in the server)
+const MISSING_SHARE = 0.95; // minimum share of missing cells in a column that is left out
+
 const ofAny = (cells, form) => cells.some((v) => typeof v === "string" && form.test(v.trim()));
 
-// Guess the kind and the role of each column. The role is id, label, feature, or text, whose words are features.
+// Guess the kind and the role of each column. The role is id, label, feature, text (whose words are features), category
+// (each value apart), or leave. `useless` says why a model learns little from a column: "unlike" (nearly all its texts
+// differ) or "missing". Such a column is left out, unless it is the only feature.
 export function guess(names, rows, { kind }) {
   const table = kind === "csv"; // cells of a table are texts; texts of JSON are never numbers
   const columns = names.map((name) => {
@@ -179,7 +185,10 @@ export function guess(names, rows, { kind }) {
     const type = numeric(false) ? "number" : cells.length > 0 && cells.every((v) => typeof v === "boolean") ? "yes or no" : share(TIME) >= NEARLY ? "time" : "text";
     const words = cells.reduce((sum, v) => sum + String(v).trim().split(/\s+/).length, 0) / (cells.length || 1);
     const orders = type === "text" ? ordersOf(cells) : [];
-    return { name, type, cells, withComma: numeric(true), commas: type === "text" && share(COMMA) >= NEARLY, orders, distinct: new Set(cells.map(String)).size, words, use: "feature" };
+    const withComma = numeric(true), commas = type === "text" && share(COMMA) >= NEARLY, distinct = new Set(cells.map(String)).size;
+    const unlike = type === "text" && !withComma && !commas && !orders.length && distinct >= Math.max(UNLIKE_MIN, UNLIKE_SHARE * cells.length);
+    const gone = 1 - cells.length / rows.length;
+    return { name, type, cells, withComma, commas, orders, distinct, words, missing: gone, useless: gone >= MISSING_SHARE ? "missing" : unlike ? "unlike" : null, use: "feature" };
   });
   const n = rows.length;
   const id = columns.find((c) => /^(id|uuid|key|_id)$/i.test(c.name)) ?? columns.find((c) => /(^|[_ ])id$/i.test(c.name) && c.distinct === n && n > 1);
@@ -189,6 +198,8 @@ export function guess(names, rows, { kind }) {
     ?? [free.at(-1), free[0]].find((c) => c && !["number", "time"].includes(c.type) && !c.commas && !c.orders.length && c.distinct > 1 && c.distinct <= Math.min(50, n / 2));
   if (label) label.use = "label";
   for (const c of columns) if (c.use === "feature" && c.type === "text" && !c.withComma && !c.orders.length && c.words >= WORDS && c.distinct > c.cells.length / 2) c.use = "text";
+  if (columns.some((c) => c.use === "text" || (c.use === "feature" && !c.useless)))
+    for (const c of columns) if (c.use === "feature" && c.useless) c.use = "leave";
   return columns;
 }
 
