@@ -105,6 +105,17 @@ def test_suspects_have_keys_and_a_correction_is_undone(client, server, tab):
     eventually(lambda: client.suspects(model)["suspects"] == [])
 
 
+@pytest.mark.parametrize("touch", [True, False])
+def test_keys_are_shown_only_where_there_may_be_a_keyboard(client, server, tab, touch):
+    model = doubtful(client)
+    client.offer(model, [{"id": "c", "x": [1, 1]}])
+    one = tab(server.url, has_touch=touch, is_mobile=touch, viewport={"width": 400, "height": 800})
+    page = one.open(f"models/{model}/suspects", ".suspect")
+    assert page.get_by_text("Keys: next").is_visible() is not touch
+    page = one.label(model, "ann")
+    assert page.locator(".question kbd").first.is_visible() is not touch
+
+
 def test_forget_is_quieter_than_each_other_button_of_a_suspect(client, server, tab):
     page = tab(server.url).open(f"models/{doubtful(client)}/suspects", ".suspect")
     buttons = page.get_by_role("article", name="odd0").get_by_role("button")
@@ -247,7 +258,7 @@ def test_texts_beside_other_columns_are_named_features(client, server, tab, tmp_
     page.set_input_files("input[type=file]", path)
     page.wait_for_selector(".preview")
     assert page.get_by_label("Role of column age", exact=True).locator("option").all_inner_texts() == [
-        "feature", "category (each value apart)", "label", "id", "leave out",
+        "feature", "category", "label", "id", "leave out",
     ]  # fmt: skip
     page.get_by_label("Role of column more", exact=True).select_option("feature")
     page.get_by_role("button", name="Send the rows").click()

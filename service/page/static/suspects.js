@@ -55,7 +55,7 @@ export function Suspects({ model }) {
   if (!shown.length) acts.current = {};
   return html`<h1 tabindex="-1" ref=${heading}>Suspect labels</h1>
     <p class="soft">Labels that are probably wrong, because the model contradicts them. Check each label: it may still be right. ${shown.length < SHOWN ? "The worst come first." : `Here are the worst ${SHOWN}; more follow as you settle these.`}
-      ${shown.length > 1 && html` Keys: next<${Key} of="next" />, previous<${Key} of="previous" />.`}</p>
+      ${shown.length > 1 && html`<span class="keyed"> Keys: next<${Key} of="next" />, previous<${Key} of="previous" />.</span>`}</p>
     <${Problem} error=${error ?? problem} again=${error ? null : again} />
     ${last && html`<p class="row"><span><bdi class="code">${last.suspect.id.slice(0, 60)}</bdi> ${last.text}.</span>
       ${last.y !== null && html`<button class="plain" onClick=${undo}>Undo<${Key} of="undo" /></button>`}</p>`}
