@@ -92,8 +92,7 @@ function Suspect({ model, suspect, figures, settle, acts }) {
     try {
       const answer = await ask("PUT", to, { y });
       settle(suspect, `${same(y, suspect.label) ? "keeps" : "gets"} the label ${shownLabel(y).slice(0, 80)}${answer.job ? "; the model is being retrained" : ""}`, y);
-    } catch (caught) { setError(caught); }
-    sending.current = false;
+    } catch (caught) { setError(caught); sending.current = false; }
   };
   const forget = async () => {
     try {
