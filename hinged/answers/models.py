@@ -120,8 +120,9 @@ class ColumnFigures(TypedDict):
     """The columns that the server made of a name of x. Dense features have numbers as names.
 
     kinds: `number`, `category`, `time`, `text`, or `identifier` for a name without columns. values: the number of
-    strings and booleans with a column. usual: the numbers one deviation below and above the mean. effect: the share of
-    points whose predicted class changes if their x lacks the name; null if unknown.
+    strings and booleans with a column. usual: the numbers one deviation below and above the mean. missing: the share of
+    points without a value of the name. effect: the share of points whose predicted class changes if their x lacks the
+    name. Both are null if unknown.
     """
 
     name: str
@@ -129,6 +130,7 @@ class ColumnFigures(TypedDict):
     values: int
     frequent: list[FrequentValue]
     usual: tuple[float, float] | None
+    missing: float | None
     effect: float | None
 
 

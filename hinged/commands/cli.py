@@ -181,6 +181,7 @@ def replay(
     named: bool | None,
     delimiter: str | None,
     decimal: str | None,
+    dates: str | None,
     file_format: str | None,
     zero_based: bool,
     gamma: float | None,
@@ -204,7 +205,7 @@ def replay(
     bad = accepted(bad_rows, file, dry_run=dry_run)
     try:
         choice = TableColumns(label, id_name, features, drop, named, texts=texts, times=times, categories=categories)
-        choice = dataclasses.replace(choice, weight=weight)
+        choice = dataclasses.replace(choice, weight=weight, dates=dates)
         read = functools.partial(
             open_source,
             file_format=file_format,

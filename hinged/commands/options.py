@@ -17,6 +17,7 @@ from hinged.client.client import Client, HingedError
 from hinged.commands.writing import write
 from hinged.extras import Lacking
 from hinged.readers import ReadError
+from hinged.readers.dates import CHOICES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -127,6 +128,12 @@ def of_tables(command: Callable[..., None]) -> Callable[..., None]:
                 "--decimal",
                 type=click.Choice([".", ","]),
                 help="Character before the decimals of a number in CSV.  [found from the first rows]",
+            ),
+            click.option(
+                "--dates",
+                type=click.Choice(CHOICES),
+                help="The part that comes first in dates such as 01.05.2026; or leave them texts.  [found from the "
+                "first rows]",
             ),
         ]
     ):

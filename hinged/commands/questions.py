@@ -281,6 +281,7 @@ def rows_of(
     named: bool | None,
     delimiter: str | None,
     decimal: str | None,
+    dates: str | None,
     show: tuple[str, ...] = (),
     prefix: str | None = None,
 ) -> Iterator[dict[str, Any]]:
@@ -290,7 +291,9 @@ def rows_of(
         named = has["type"] in ("named", "text")
     kinds = {name: column["type"] for name, column in (has.get("columns") or {}).items()}
     whole = has["type"] == "text"
-    choice = TableColumns(None, id_name, features, drop, named, labelled=False, show=show, known=kinds, whole=whole)
+    choice = TableColumns(
+        None, id_name, features, drop, named, labelled=False, show=show, known=kinds, whole=whole, dates=dates
+    )
     for example in open_source(file, choice=choice, delimiter=delimiter, decimal=decimal):
         given = example.id if prefix is None or example.id is not None else f"{prefix}:{example.row}"
         told = {} if example.show is None else {"show": example.show}

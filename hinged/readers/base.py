@@ -27,6 +27,7 @@ INTEGER = re.compile(r"[+-]?[1-9][0-9]{0,17}|0")
 # name.
 FINGERPRINT_BYTES = 4096
 NAME_CHARS_MAX = 60
+LISTED_MAX = 20  # number of columns that a message names
 
 
 class ReadError(ValueError):
@@ -131,3 +132,14 @@ def fingerprint(path: Path) -> str:
     with open_bytes(path) as file:
         digest = hashlib.blake2b(file.read(FINGERPRINT_BYTES), digest_size=4).hexdigest()
     return f"{path.name[:NAME_CHARS_MAX]}-{digest}"
+
+
+def columns_named(names: Sequence[str]) -> str:
+    """Return the names of columns, as the subject of a message."""
+    return f"{'column' if len(names) == 1 else 'columns'} {listed(names)}"
+
+
+def listed(names: Sequence[str]) -> str:
+    """Return a list of names, for a message."""
+    shown = ", ".join(repr(name) for name in names[:LISTED_MAX])
+    return shown if len(names) <= LISTED_MAX else f"{shown} and {len(names) - LISTED_MAX} more"

@@ -15,7 +15,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from hinged.readers.bad_rows import STOP, BadRows, Place, UnreadableRow
-from hinged.readers.base import Example, Label, ReadError, Source, label_of, number_of
+from hinged.readers.base import Example, Label, ReadError, Source, label_of, listed, number_of
+from hinged.readers.dates import found_in, iso
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -25,7 +26,6 @@ SAMPLE_ROWS = 1000  # number of first rows from which the kinds of columns are d
 # People get a warning about a column with at least this many strings if more than this share of the strings are
 # different.
 UNIQUE_ROWS_MIN, UNIQUE_SHARE = 50, 0.9
-LISTED_MAX = 20
 
 _MOMENT = re.compile(r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d|$)")
 
@@ -33,6 +33,12 @@ _STRINGS = frozenset({"text", "category"})  # in columns of these kinds, a numbe
 
 MISSING = frozenset({"", "NA", "N/A", "n/a", "NaN", "nan", "NULL", "null", "<NA>"})
 """Texts that represent a missing value."""
+
+
+def is_missing(value: Any) -> bool:
+    """Return whether a value is missing."""
+    return value is None or (isinstance(value, str) and value.strip() in MISSING)
+
 
 Row = tuple[Place, "Mapping[str, Any]"]
 """The place of a row in the file, and its values by column."""
@@ -56,6 +62,8 @@ class TableColumns:
     known : kinds of columns that a model already has: "text", "time" or "category".
     whole : whether x is the text of the only feature.
     weight : column with the rows' own factors of C. It is no feature.
+    dates : "day-first" or "month-first", the order in dates such as 01.05.2026, or "text" to leave such dates texts;
+        None: determined from the first rows.
     """
 
     label: str | None = None
@@ -71,6 +79,7 @@ class TableColumns:
     known: Mapping[str, str] = field(default_factory=dict)
     whole: bool = False
     weight: str | None = None
+    dates: str | None = None
 
     def named_columns(self) -> list[str]:
         """Return all columns that these roles name."""
@@ -86,6 +95,7 @@ class TableSource(Source):
     columns: list[str]
     _texts: frozenset[str]  # columns that contain a text that is not a number: all their values count as texts
     _kinds: dict[str, str]  # kinds of columns that the user named: "text", "time" or "category"
+    _dates: dict[str, str]  # columns with dates that are not ISO 8601: which part comes first, the day or the month
 
     def __init__(
         self,
@@ -119,7 +129,9 @@ class TableSource(Source):
         found = self._look(sample)
         if like is not None:
             self.named, self._texts, self._kinds = like.named, like._texts, like._kinds  # noqa: SLF001  of its own class
+            self._dates = like._dates  # noqa: SLF001
         else:
+            found += self._look_at_dates(sample, choice.dates)
             texts = (name for name in self.columns if any(self._is_text(row.get(name)) for _, row in sample))
             self._texts = frozenset(texts) | self._kinds.keys()
             whole = not self._texts and all(
@@ -200,6 +212,21 @@ class TableSource(Source):
         """Find how numbers are written, and return what the user of the file should see."""
         return []
 
+    def _look_at_dates(self, sample: Sequence[Row], chosen: str | None) -> list[str]:
+        """Find the columns with dates that are not ISO 8601, and return what the user of the file should see."""
+        texts = {
+            name: [row.get(name) for _, row in sample if not is_missing(row.get(name))]
+            for name in self.columns
+            if self._kinds.get(name) not in _STRINGS
+        }
+        self._dates, note = found_in(texts, chosen)
+        return [note] if note else []
+
+    def _text(self, column: str, text: str) -> str:
+        """Return the text of a feature. Dates become ISO 8601."""
+        order = self._dates.get(column)
+        return text.strip() if order is None else iso(text, order) or text.strip()
+
     def _number_of(self, text: str) -> float | None:
         """Return the finite number that a text represents, or None."""
         return number_of(text)
@@ -241,7 +268,7 @@ class TableSource(Source):
                 if text in MISSING:
                     continue
                 number = None if self.typed or column in self._texts else self._number_of(text)
-                record[column] = text if number is None else number
+                record[column] = self._text(column, text) if number is None else number
             elif isinstance(value, bool | int):
                 record[column] = value
             elif isinstance(value, float):
@@ -292,7 +319,9 @@ class TableSource(Source):
         found: dict[str, str] = {}
         for name in (self._texts & set(self.columns)) - self._kinds.keys():
             texts = [
-                row[name] for _, row in sample if isinstance(row.get(name), str) and row[name].strip() not in MISSING
+                self._text(name, row[name])
+                for _, row in sample
+                if isinstance(row.get(name), str) and row[name].strip() not in MISSING
             ]
             if sum(map(is_moment, texts)) > UNIQUE_SHARE * len(texts):
                 continue
@@ -330,9 +359,3 @@ def _plain(value: Any) -> Any:
     if value is None or isinstance(value, str | bool | int | float):
         return value
     return float(value) if hasattr(value, "__float__") else value
-
-
-def listed(names: Sequence[str]) -> str:
-    """Return a list of names, for a message."""
-    shown = ", ".join(repr(name) for name in names[:LISTED_MAX])
-    return shown if len(names) <= LISTED_MAX else f"{shown} and {len(names) - LISTED_MAX} more"

@@ -9,9 +9,9 @@ import re
 from typing import TYPE_CHECKING
 
 from hinged.readers.bad_rows import STOP, BadRows, Place, UnreadableRow
-from hinged.readers.base import ReadError, number_of, open_bytes
+from hinged.readers.base import ReadError, columns_named, number_of, open_bytes
 from hinged.readers.lines import json_lines
-from hinged.readers.table import MISSING, SAMPLE_ROWS, Found, Row, TableColumns, TableSource, listed
+from hinged.readers.table import MISSING, SAMPLE_ROWS, Found, Row, TableColumns, TableSource
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -85,8 +85,7 @@ class CsvSource(TableSource):
             self._decimal = "."
             return []
         self._decimal = ","
-        columns = "column" if len(found) == 1 else "columns"
-        return [f"{columns} {listed(found)} read with decimal commas; --decimal . reads such values as texts"]
+        return [f"{columns_named(found)} read with decimal commas; --decimal . reads such values as texts"]
 
     def _number_of(self, text: str) -> float | None:
         return _with_comma(text) if self._decimal == "," else number_of(text)

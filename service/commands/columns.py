@@ -29,6 +29,7 @@ def columns_of(model: Model) -> list[ColumnFigures]:
     fields = model.configuration.features.fields(model.learner.warmup.encoder, FIELDS_MAX)
     held = model.solver.point_scores()
     rows = held.rows if held is not None and len(held.rows) else None
+    has_missing = model.configuration.features.type == "named"
     shares = None if rows is None else np.bincount(rows.indices, minlength=rows.dim) / len(rows)
     effects = [None for _ in fields] if rows is None else _effects(model, fields, rows)
     return [
@@ -38,6 +39,7 @@ def columns_of(model: Model) -> list[ColumnFigures]:
             "values": len(field.values),
             "frequent": [] if shares is None else _frequent(field, shares),
             "usual": field.usual,
+            "missing": None if rows is None or not has_missing else _missing(field, rows),
             "effect": effect,
         }
         for field, effect in zip(fields, effects, strict=True)
@@ -80,6 +82,20 @@ def _without(rows: Rows, columns: Array, solver: Solver) -> Rows:
     kept = kept[rows.indices]
     indptr = np.concatenate(([0], np.cumsum(kept)))[rows.indptr]
     return rows_from_csr(indptr, rows.indices[kept], rows.values[kept], solver.kernel, rows.dim, rows.values.dtype.type)
+
+
+def _missing(field: Field, rows: Rows) -> float | None:
+    """Return the share of points without a value of a name. None if the points do not tell it.
+
+    A number that equals the mean is stored like a missing number, so a constant number is unknown.
+    """
+    if field.columns is None:
+        return None
+    own = np.zeros(rows.dim, bool)
+    own[field.columns] = True
+    before = np.concatenate(([0], np.cumsum(own[rows.indices])))[rows.indptr]
+    present = np.count_nonzero(np.diff(before))
+    return 1.0 - present / len(rows) if present else None
 
 
 def _frequent(field: Field, shares: Array) -> list[FrequentValue]:

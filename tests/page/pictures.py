@@ -2,10 +2,12 @@
 
     python -m tests.page.pictures [FOLDER]
 
-The program writes page-model.png, page-accuracy.png (a part of page-model.png) and page-label.png. After a change of
-the page that the pictures show, run the program and check the pictures. It needs chromium, as the tests of the page do.
+The program writes page-model.png, page-accuracy.png (a part of page-model.png), page-label.png, page-start.png,
+page-data.png, page-suspects.png in the dark mode, and page-phone.png. After a change of the page that they show, run
+the program and check the pictures. It needs chromium, as the tests of the page do, and matplotlib.
 """
 
+import io
 import random
 import sys
 import tempfile
@@ -19,6 +21,8 @@ from tests.helpers.server import ROOT, RunningServer
 
 MODEL = "demo-digits"
 WIDTH, HEIGHT = 1180, 640
+PHONE = {"width": 390, "height": 780}
+COLOURS = 64  # colours of a picture; fewer make a smaller file, and text with ragged edges
 # Pixels of page-model.png: the state and the chart, without the header.
 ACCURACY = {"x": 0, "y": 50, "width": WIDTH, "height": 490}
 STREAMED = 1100
@@ -61,8 +65,8 @@ def picture_model(tab, folder):
     page = tab.open(f"models/{MODEL}", ".chart canvas")
     page.get_by_text("live", exact=True).wait_for()
     page.wait_for_timeout(500)  # until the charts have their widths
-    page.screenshot(path=folder / "page-model.png")
-    page.screenshot(path=folder / "page-accuracy.png", clip=ACCURACY)
+    save(page, folder / "page-model.png")
+    save(page, folder / "page-accuracy.png", clip=ACCURACY)
 
 
 def picture_label(tab, folder, labels):
@@ -73,7 +77,42 @@ def picture_label(tab, folder, labels):
     page.keyboard.press("w")
     page.wait_for_selector(".neighbours canvas")
     page.wait_for_timeout(500)  # until the last answer is in the list
-    page.screenshot(path=folder / "page-label.png")
+    save(page, folder / "page-label.png")
+
+
+def picture_start(tab, folder):
+    page = tab.open("", "table.models")
+    page.get_by_role("link", name=f"{MODEL} contradicts").wait_for()
+    save(page, folder / "page-start.png")
+
+
+def picture_suspects(tab, folder):
+    page = tab.open(f"models/{MODEL}/suspects", ".suspect .neighbours canvas")
+    page.wait_for_timeout(500)  # until the examples behind each prediction are there
+    save(page, folder / "page-suspects.png")
+
+
+def picture_data(tab, folder):
+    page = tab.open("data", ".drop")
+    lines = [f"{1 + k % 28}.5.2026,{k % 9},Customer {k},{'web' if k % 2 else 'shop'},{k % 3 > 0}\n" for k in range(120)]
+    body = ("day,amount,customer,channel,sent back\n" + "".join(lines)).encode()
+    page.set_input_files("input[type=file]", {"name": "orders.csv", "mimeType": "text/csv", "buffer": body})
+    page.get_by_role("button", name="Use customer").wait_for()
+    save(page, folder / "page-data.png")
+
+
+def picture_phone(tab, folder):
+    page = tab.label(MODEL, "bob")
+    page.wait_for_timeout(500)  # until the buttons have their widths
+    save(page, folder / "page-phone.png")
+
+
+def save(page, path, **options):
+    """Take a picture, and store it with few colours."""
+    from PIL import Image  # noqa: PLC0415 - it comes with matplotlib
+
+    picture = Image.open(io.BytesIO(page.screenshot(**options)))
+    picture.convert("RGB").quantize(COLOURS, dither=Image.Dither.NONE).save(path, optimize=True)
 
 
 def main(folder):
@@ -81,16 +120,28 @@ def main(folder):
         tempfile.TemporaryDirectory() as data,
         RunningServer(Path(data) / "data") as server,
         sync_playwright() as playwright,
+        Client(server.url) as client,
     ):
-        with Client(server.url) as client:
-            labels = teach(client, digits())
+        rows = digits()
+        labels = teach(client, rows)
         browser = playwright.chromium.launch(executable_path=executable(), args=list(ARGUMENTS))
-        tab = Tab(browser, server.url, viewport={"width": WIDTH, "height": HEIGHT}, color_scheme="light")
-        picture_model(tab, folder)
-        picture_label(tab, folder, labels)
-        tab.close()
+        wide = {"viewport": {"width": WIDTH, "height": HEIGHT}}
+        light = Tab(browser, server.url, **wide, color_scheme="light")
+        dark = Tab(browser, server.url, **wide, color_scheme="dark")
+        phone = Tab(browser, server.url, viewport=PHONE, is_mobile=True, has_touch=True, color_scheme="light")
+        picture_model(light, folder)
+        picture_label(light, folder, labels)
+        picture_phone(phone, folder)
+        client.learn(
+            MODEL, [{"id": f"wrong-{k}", "x": x, "y": (y + 1) % 10} for k, (x, y) in enumerate(rows[1400:1403])]
+        )
+        picture_start(light, folder)
+        picture_suspects(dark, folder)
+        picture_data(light, folder)
+        for tab in (light, dark, phone):
+            tab.close()
+            assert tab.wrong == []
         browser.close()
-        assert tab.wrong == []
 
 
 if __name__ == "__main__":

@@ -12,6 +12,12 @@ def shops(client):
         {"x": {"shop": "abc"[k % 3], "amount": k % 7, "<b>member</b>": k % 2 == 0, "receipt": f"r{k}"}, "y": k % 3 == 0}
         for k in range(90)
     ]
+    for k in (3, 50):
+        rows[k]["x"]["rare"] = "yes"
+    rows += [
+        {"x": {"shop": "b", "amount": k % 5, "<b>member</b>": False, "receipt": f"t{k}"}, "y": k % 3 == 0}
+        for k in range(9)
+    ]
     client.learn("shops", rows)
     return "shops"
 
@@ -29,13 +35,19 @@ def test_columns_are_listed_with_kinds_values_and_effects(client, server, tab, s
 
     row_of("shop").wait_for()
     told = {column["name"]: column for column in client.columns(shops)["columns"]}
-    assert set(told) == {"shop", "amount", "<b>member</b>", "receipt"}
+    assert set(told) == {"shop", "amount", "<b>member</b>", "receipt", "rare"}
     for name, column in told.items():
         cells = row_of(name).get_by_role("cell").all_inner_texts()
-        assert cells[2] == f"{100 * column['effect']:.1f} %"
+        assert cells[2] == ("\u2013" if column["missing"] is None else f"{100 * column['missing']:.0f} %")
+        assert cells[3] == f"{100 * column['effect']:.1f} %"
         assert all(str(each["value"]).lower() in cells[1] for each in column["frequent"])
     assert "3 values" in row_of("shop").inner_text()
     assert "left out" in row_of("receipt").inner_text()
+    advice = page.get_by_role("list", name="Columns to leave out").get_by_role("listitem").all_inner_texts()
+    assert sorted(advice) == [
+        f"Leave rare out of a new model: missing in {100 * told['rare']['missing']:.0f} % of the examples.",
+        "Leave receipt out of a new model: nearly all its values differ.",
+    ]
     effects = [float(text.removesuffix(" %")) for text in table.locator("tbody td:last-child").all_inner_texts()]
     assert effects == sorted(effects, reverse=True)
     assert barriers(page) == []
@@ -47,3 +59,60 @@ def test_sparse_columns_have_no_names(client, server, tab):
     one = tab(server.url)
     one.open("models/words", ".plot")
     one.unfold("Columns").get_by_text("The columns of this model have no names").wait_for()
+
+
+@pytest.fixture
+def parcels(tmp_path):
+    """Return a file whose columns are useful or not: numbers, postcodes, names, and gaps."""
+    path = tmp_path / "parcels.csv"
+    rows = [f"{k % 4},{80000 + k % 5},name {k},{'x' if k == 3 else ''},{'ab'[k % 2]}" for k in range(120)]
+    path.write_text("weight,postcode,receiver,note,state\n" + "\n".join(rows) + "\n")
+    return path
+
+
+def preview_of(tab, server, path):
+    page = tab(server.url, viewport={"width": 400, "height": 800}).open("data", ".drop")
+    page.set_input_files("input[type=file]", path)
+    page.wait_for_selector(".preview")
+    roles = page.locator(".preview select")
+    return page, lambda: {
+        box.get_attribute("aria-label").removeprefix("Role of column "): box.input_value() for box in roles.all()
+    }
+
+
+@pytest.mark.long
+def test_a_column_that_was_left_out_comes_back_and_a_column_in_use_is_left_out(client, server, tab, parcels):
+    page, roles = preview_of(tab, server, parcels)
+    guessed = {"weight": "feature", "postcode": "feature", "receiver": "leave", "note": "leave", "state": "label"}
+    assert roles() == guessed
+    advice = page.get_by_role("list", name="Columns to leave out")
+    assert advice.get_by_role("listitem").all_inner_texts() == [
+        '"receiver" has another text in nearly every row, so it is left out. Use receiver',
+        '"note" is missing in 99 % of the rows, so it is left out. Use note',
+    ]
+    assert barriers(page) == []
+    page.get_by_role("button", name="Use receiver").click()
+    page.get_by_role("button", name="Use note").click()
+    page.get_by_role("button", name="Leave out note").click()
+    page.get_by_label("Role of column postcode", exact=True).select_option("category")
+    page.get_by_label("Role of column weight", exact=True).select_option("leave")
+    assert roles() == guessed | {"receiver": "category", "postcode": "category", "weight": "leave"}
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    page.get_by_role("button", name="Send the rows").click()
+    page.get_by_text("120 learned").wait_for()
+    (first,) = client.examples("parcels", n=1)["examples"]
+    assert client.example("parcels", first["id"])["x"] == {"postcode": "80000", "receiver": "name 0"}
+    kinds = {column["name"]: column["kinds"] for column in client.columns("parcels")["columns"]}
+    assert kinds == {"postcode": ["category"], "receiver": ["category"]}
+
+
+def test_a_column_that_a_model_knows_is_not_left_out(client, server, tab, parcels):
+    columns = {"receiver": {"type": "category"}}
+    client.create_model(
+        "knowing", kernel={"type": "rbf"}, C=1, features={"type": "named", "warmup": 9, "columns": columns}
+    )
+    client.learn("knowing", [{"x": {"receiver": f"name {k % 2}", "weight": k}, "y": k % 2} for k in range(20)])
+    page, roles = preview_of(tab, server, parcels)
+    page.get_by_label("Model", exact=True).select_option("knowing")
+    page.get_by_role("button", name="Leave out receiver").wait_for()
+    assert roles()["receiver"] == "feature"

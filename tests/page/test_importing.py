@@ -8,6 +8,7 @@ import re
 import pytest
 
 from hinged import Client
+from tests.helpers.browser import barriers
 from tests.helpers.examples import examples_of, heaps
 from tests.helpers.server import RunningServer, eventually
 
@@ -59,6 +60,73 @@ def test_a_kept_label_stays_kept_after_a_restart(tmp_path):
         assert {s["id"] for s in client.suspects(model)["suspects"]} == {"odd1", "odd2"}
         client.wait(client.correct(model, "odd0", "ham"))
         assert client.example(model, "odd0")["label"] == "ham"
+
+
+@pytest.mark.long
+def test_suspects_have_keys_and_a_correction_is_undone(client, server, tab):
+    model = doubtful(client)
+    one = tab(server.url)
+    page = one.open(f"models/{model}/suspects", ".suspect")
+    first, second, third = (s["id"] for s in client.suspects(model)["suspects"])
+    main = page.get_by_role("main")
+    active = page.locator(".suspect[aria-current]")
+
+    def is_active(name):
+        active.and_(page.get_by_role("article", name=name)).wait_for()
+
+    is_active(first)
+    page.keyboard.press("c")
+    main.get_by_text(f"{first} gets the label ham").wait_for()
+    is_active(second)
+    eventually(lambda: client.example(model, first)["label"] == "ham")
+    page.keyboard.press("u")
+    one.hears(f"{first} has the label spam again")
+    is_active(first)
+    eventually(lambda: client.example(model, first)["label"] == "spam")
+    assert barriers(page) == []
+    page.keyboard.press("n")
+    is_active(second)
+    page.keyboard.press("k")
+    main.get_by_text(f"{second} keeps the label spam").wait_for()
+    is_active(third)
+    page.keyboard.press("p")
+    is_active(first)
+    page.keyboard.press("o")
+    page.keyboard.type("ku")  # in the field, the keys are letters
+    page.keyboard.press("Enter")
+    main.get_by_text(f"{first} gets the label ku").wait_for()
+    eventually(lambda: not client.model(model)["jobs"])
+    assert [client.example(model, k)["label"] for k in (first, second, third)] == ["ku", "spam", "spam"]
+    page.get_by_role("article", name=third).get_by_role("button", name="Forget example").click()
+    page.get_by_text("No label looks wrong").wait_for()
+    assert page.get_by_role("button", name="Undo").count() == 0  # nothing brings back what was forgotten
+    page.keyboard.press("u")
+    page.keyboard.press("c")
+    eventually(lambda: client.suspects(model)["suspects"] == [])
+
+
+@pytest.mark.parametrize("touch", [True, False])
+def test_keys_are_shown_only_where_there_may_be_a_keyboard(client, server, tab, touch):
+    model = doubtful(client)
+    client.offer(model, [{"id": "c", "x": [1, 1]}])
+    one = tab(server.url, has_touch=touch, is_mobile=touch, viewport={"width": 400, "height": 800})
+    page = one.open(f"models/{model}/suspects", ".suspect")
+    assert page.get_by_text("Keys: next").is_visible() is not touch
+    page = one.label(model, "ann")
+    assert page.locator(".question kbd").first.is_visible() is not touch
+
+
+def test_forget_is_quieter_than_each_other_button_of_a_suspect(client, server, tab):
+    page = tab(server.url).open(f"models/{doubtful(client)}/suspects", ".suspect")
+    buttons = page.get_by_role("article", name="odd0").get_by_role("button")
+    looks = buttons.evaluate_all(
+        "all => all.map((b) => [b.innerText, getComputedStyle(b).borderColor, getComputedStyle(b).color])"
+    )
+    (*others, forget) = looks
+    assert forget[0] == "Forget example"
+    assert len({tuple(look[1:]) for look in others}) == 1  # the page prefers no answer
+    soft = page.locator("p.soft").first.evaluate("p => getComputedStyle(p).color")
+    assert forget[1:] == ["rgba(0, 0, 0, 0)", soft]
 
 
 @pytest.fixture
@@ -190,7 +258,7 @@ def test_texts_beside_other_columns_are_named_features(client, server, tab, tmp_
     page.set_input_files("input[type=file]", path)
     page.wait_for_selector(".preview")
     assert page.get_by_label("Role of column age", exact=True).locator("option").all_inner_texts() == [
-        "feature", "label", "id", "leave out",
+        "feature", "category", "label", "id", "leave out",
     ]  # fmt: skip
     page.get_by_label("Role of column more", exact=True).select_option("feature")
     page.get_by_role("button", name="Send the rows").click()
@@ -325,7 +393,7 @@ def test_the_preview_shows_the_type_of_each_column_and_the_upload_shows_the_serv
     path = tmp_path / "all.csv"
     with path.open("w", newline="") as file:
         writer = csv.writer(file)
-        writer.writerow(["when", "day", "almost", "price", "sum", "account", "kind"])
+        writer.writerow(["when", "day", "written", "price", "sum", "account", "kind"])
         for k in range(120):
             day = f"2026-{1 + k % 12:02}-{1 + k % 28:02}"
             when = forms[k % 6].format(day)
@@ -334,14 +402,14 @@ def test_the_preview_shows_the_type_of_each_column_and_the_upload_shows_the_serv
     page = brought(tab, server, path)
     heads = page.locator(".preview thead th").all_inner_texts()
     assert [" ".join(head.split()) for head in heads] == [
-        "when time", "day time", "almost text", "price text", "sum text", "account text", "kind text",
+        "when time", "day time", "written time", "price text", "sum text", "account text", "kind text",
     ]  # fmt: skip
     for name in ("price", "sum"):
         page.get_by_text(f'Numbers with a decimal comma in "{name}" are texts').wait_for()
     page.get_by_role("button", name="Send the rows").click()
     page.get_by_text("120 learned").wait_for()
     features = client.model("all")["features"]
-    assert {field["name"] for field in features["fields"] if field.get("time")} == {"when", "day"}
+    assert {field["name"] for field in features["fields"] if field.get("time")} == {"when", "day", "written"}
     assert len(features["warnings"]) >= 2
     warnings = page.get_by_role("list", name="Warnings")
     for warning in features["warnings"]:

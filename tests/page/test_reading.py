@@ -9,12 +9,12 @@ from hinged.readers.bad_rows import SkippedRows
 from hinged.readers.table import MISSING, TableColumns
 
 READING = """async (texts) => {
-  const { guess, labelOf, open, recordOf } = await import("./ui/read.js");
+  const { guess, labelOf, open, readAs, recordOf } = await import("./ui/read.js");
   const found = [];
   for (const text of texts) {
     const source = await open(new File([text], "table.csv")), rows = [], bad = [];
     for await (const [number, row] of source.rows()) (row instanceof Error ? bad : rows).push(row);
-    const features = guess(source.names, rows, source).filter((column) => column.name !== "y");
+    const features = readAs(guess(source.names, rows, source), source).filter((column) => column.name !== "y");
     const x = rows.map((row) => recordOf(row, features)), y = rows.map((row) => labelOf(row.y));
     found.push({ bad: bad.length, x, y });
   }
@@ -24,6 +24,8 @@ CELLS = {
     "numbers": ["1", "-2", "+3", "1.5", ".5", "2.", "1e3", "1E-3", "007", " 4 "],
     "commas": ["1,5", "-0,25", "12,0", "3", " 4,5 "],
     "thousands": ["1.234,5", "2.000,0"],
+    "days": ["31.12.2025", "1.2.2026", "30.04.2024 7:15"],
+    "months": ["12/31/2025", "1-2-2026"],
     "texts": ["red", "blue sky", "1_0", "inf", "0x10", "1,2,3", "--1", "1.2.3", "12,", "\u00e9t\u00e9", '"', "a'b"],
     "missing": [*sorted(MISSING), " NA ", "  "],
 }

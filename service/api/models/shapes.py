@@ -40,7 +40,17 @@ DESCRIBED = {
 COLUMNS = {
     "model": "weather",
     "position": 5,
-    "columns": [{"name": "0", "kinds": ["number"], "values": 0, "frequent": [], "usual": [-0.2, 1.2], "effect": 0.5}],
+    "columns": [
+        {
+            "name": "0",
+            "kinds": ["number"],
+            "values": 0,
+            "frequent": [],
+            "usual": [-0.2, 1.2],
+            "missing": None,
+            "effect": 0.5,
+        }
+    ],
 }
 OVERVIEW = {
     "models": [

@@ -47,7 +47,7 @@ export function Answers({ model, annotator, changes, pick, gone, disabled }) {
   return html`<section class="card" aria-label="Answers"><h2>Your answers</h2><${Problem} error=${error ?? (shown ? null : problem)} />
     ${shown?.answers.length ? html`<ul class="given-list">${shown.answers.map((answer) => html`<li key=${answer.id}>
       <button class="plain" disabled=${disabled} title="Change this answer" onClick=${() => open(answer)}><b><${Name} of=${answer.label} cut=${30} /></b> <small><${Name} of=${answer.id} cut=${40} /></small></button>
-      ${mayForget && answer.learned && html`<button class="plain danger" aria-label=${`Forget ${answer.id.slice(0, 80)}`} onClick=${() => forget(answer)}>Forget</button>`}</li>`)}</ul>`
+      ${mayForget && answer.learned && html`<button class="plain quiet" aria-label=${`Forget ${answer.id.slice(0, 80)}`} onClick=${() => forget(answer)}>Forget</button>`}</li>`)}</ul>`
     : html`<p class="soft">No answer yet. Label a question; you can change your answers here.</p>`}
     ${!mayForget && html`<p class="soft">Your key is named <bdi>${who.name}</bdi>. Only a writer can forget answers under another name.</p>`}
     ${names.length > 0 && html`<details><summary>All annotators</summary><div class="scroll" tabindex="0" role="group" aria-label="Annotators"><table class="behind">

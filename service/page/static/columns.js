@@ -7,6 +7,11 @@ import { figure, Name, percent, plural, Problem, usePolled } from "./parts.js";
 const AGAIN_MS = 60_000; // time between two requests; each request computes some hundred predictions
 const IS = { number: () => "numbers", category: ({ values }) => plural(values, "value"), time: () => "times", text: () => "texts, by their words", identifier: () => "left out: nearly all its values differ" };
 
+const MISSING_SHARE = 0.95; // minimum share of examples without a value of a column to leave out
+
+// The reason to leave a column out of the next model. Null without a reason.
+const useless = ({ kinds, missing }) => (kinds.includes("identifier") ? "nearly all its values differ" : missing >= MISSING_SHARE ? `missing in ${percent(missing, 0)} of the examples` : null);
+
 // The usual numbers of a column, or its most frequent texts.
 const Values = ({ column: { usual, frequent } }) => html`${usual && `${figure(usual[0])} to ${figure(usual[1])}`}${frequent.map(({ value, share }, i) =>
   html`${i || usual ? ", " : ""}<${Name} of=${value} cut=${24} /> <small>${percent(share, 0)}</small>`)}`;
@@ -16,10 +21,12 @@ export function Columns({ model }) {
   if (!found) return error ? html`<${Problem} error=${error} again=${again} />` : html`<p class="waiting">Loading…</p>`;
   const columns = [...found.columns].sort((a, b) => (b.effect ?? -1) - (a.effect ?? -1));
   if (!columns.length) return html`<p class="soft">The columns of this model have no names.</p>`;
-  return html`<section><p class="soft">The effect of a column: the share of the model's examples that it would predict otherwise without the column.</p>
+  const leave = columns.filter(useless);
+  return html`<section>${leave.length > 0 && html`<ul class="warnings" aria-label="Columns to leave out">${leave.map((c) => html`<li key=${c.name}>Leave <b><${Name} of=${c.name} cut=${40} /></b> out of a new model: ${useless(c)}.</li>`)}</ul>`}
+    <p class="soft">The effect of a column: the share of the model's examples that it would predict otherwise without the column.</p>
     <div class="scroll" tabindex="0" role="group" aria-label="Columns"><table>
-    <thead><tr><th scope="col">Column</th><th scope="col">What it is</th><th scope="col">Usual values</th><th scope="col" class="number">Effect</th></tr></thead>
+    <thead><tr><th scope="col">Column</th><th scope="col">What it is</th><th scope="col">Usual values</th><th scope="col" class="number">Missing</th><th scope="col" class="number">Effect</th></tr></thead>
     <tbody>${columns.map((column) => html`<tr key=${column.name}><th scope="row"><${Name} of=${column.name} cut=${40} /></th>
       <td>${column.kinds.map((kind) => IS[kind](column)).join(", ")}</td><td><${Values} column=${column} /></td>
-      <td class="number">${percent(column.effect)}</td></tr>`)}</tbody></table></div></section>`;
+      <td class="number">${percent(column.missing, 0)}</td><td class="number">${percent(column.effect)}</td></tr>`)}</tbody></table></div></section>`;
 }

@@ -37,13 +37,14 @@ export function Configuration({ model, configuration: said, classes, changed }) 
 // A setting that takes effect at once needs no challenger.
 function Edit({ model, name, group, schema, all, classes, before, changed, close }) {
   const [value, setValue] = useState(before), [error, setError] = useState(null);
+  const [rival, setRival] = useState(`other-${name.replaceAll("_", "-")}`); // a state, because each refresh of the view writes the field
   const save = async (event) => {
     event.preventDefault();
     const to = `models/${path(model)}`, change = { [name]: sent(schema, value, before, classes, all) };
     try {
-      const rival = event.submitter?.name === "try" ? event.target.elements.rival.value.trim() : null;
-      const answer = rival === null ? await ask("PATCH", to, change) : await ask("PUT", `${to}/shadows/${path(rival)}`, change);
-      announce(rival !== null ? "The challenger learns the log" : answer.job ? "Retraining has started; the model serves meanwhile" : "Changed");
+      const tried = event.submitter?.name === "try";
+      const answer = tried ? await ask("PUT", `${to}/shadows/${path(rival.trim())}`, change) : await ask("PATCH", to, change);
+      announce(tried ? "The challenger learns the log" : answer.job ? "Retraining has started; the model serves meanwhile" : "Changed");
       changed();
       close();
     } catch (caught) { setError(caught); }
@@ -54,7 +55,7 @@ function Edit({ model, name, group, schema, all, classes, before, changed, close
     <${Problem} error=${error} />
     ${group.at_once ? html`<p class="row">${now}</p>` : html`
       <p class="soft">A challenger learns beside the model. You compare both, and promote the better.</p>
-      <p class="row"><label>Name <input name="rival" value=${`other-${name.replaceAll("_", "-")}`} pattern=${NAME} title="letters, digits, . _ and -, beginning with a letter or a digit" maxlength="64" required /></label>
+      <p class="row"><label>Name <input name="rival" value=${rival} onInput=${(e) => setRival(e.target.value)} pattern=${NAME} title="letters, digits, . _ and -, beginning with a letter or a digit" maxlength="64" required /></label>
         <button name="try" class="main">Try it as a challenger</button></p>
       <p class="row">${now}<span class="soft">The server may retrain the model from its log. The model serves meanwhile.</span></p>`}</form></${Dialog}>`;
 }

@@ -4,7 +4,8 @@ import { html, useEffect, useRef, useState } from "./vendor/htm-preact.js";
 import { ask, may, path } from "./api.js";
 import { announce, Bar, count, link, NAME, plural, Problem, usePolled, Warnings } from "./parts.js";
 import { Lacking } from "./promise.js";
-import { guess, linesOf, open } from "./read.js";
+import { Preview, Vectors } from "./preview.js";
+import { guess, linesOf, open, readAs } from "./read.js";
 import { standing } from "./standing.js";
 import { configurationFor, create, featuresOf, nameOf, Upload } from "./upload.js";
 
@@ -53,7 +54,9 @@ export function Data({ model }) {
 
 function Plan({ chosen, model, close }) {
   const { file, source, rows, name } = chosen;
-  const [columns, setColumns] = useState(chosen.columns);
+  const [given, setColumns] = useState(chosen.columns);
+  const [choices, setChoices] = useState({}); // how numbers and dates are read, if the user chose it: {decimal, dates}
+  const columns = readAs(given, source, choices);
   const [target, setTarget] = useState(model ?? (may("admin") ? "" : null));
   const [fresh, setFresh] = useState(() => file.name.replace(/\.[^.]*$/, "").replace(/[^A-Za-z0-9._-]+/g, "-").replace(/^[^A-Za-z0-9]+/, "").slice(0, 64) || "data");
   const [models, setModels] = useState([]);
@@ -71,8 +74,8 @@ function Plan({ chosen, model, close }) {
   useEffect(() => {
     if (target) ask("GET", `models/${path(target)}`).then(({ configuration, features }) => {
       if (configuration.costs) setCostly(target);
-      const known = new Set(features?.fields?.map((field) => field.name)); // what the model has learned as a feature is no label
-      setColumns((was) => was.map((c) => (c.use === "label" && known.has(c.name) ? { ...c, use: "feature" } : c)));
+      const known = new Set(features?.fields?.map((field) => field.name)); // what the model has learned as a feature stays a feature
+      setColumns((was) => was.map((c) => (["label", "leave"].includes(c.use) && known.has(c.name) ? { ...c, use: "feature" } : c)));
     }, setError);
   }, [target]);
   const use = (i, what) => setColumns((was) => was.map((c, k) => (
@@ -109,24 +112,14 @@ function Plan({ chosen, model, close }) {
     } catch (caught) { setError(caught); }
     setBusy(false);
   };
-  const shown = rows.slice(0, 8);
   // The usual way comes first. Rows without a label, for a model that exists, are there to be predicted.
   const asks = Boolean(target) && !label, ways = [["learn", label ? "Send the rows" : "Send the rows to the pool"], ...(target ? [["predict", "Predict"]] : []),
     ...(costly && costly === target ? [["decide", "Decide", "The server decides by the model's costs. Rows that a person should see go to the pool."]] : [])];
   if (asks) ways.reverse();
   return html`<section class="card"><div class="row"><h2><bdi>${file.name}</bdi> <small>${(file.size / 2 ** 20).toFixed(2)} MiB, ${source.kind === "csv" ? "table" : source.kind.toUpperCase()}</small></h2>
       <span class="room"></span><button class="plain" onClick=${close}>Choose another file</button></div>
-    ${columns.length > 0 ? html`<div class="preview" tabindex="0" role="group" aria-label="Preview"><table>
-      <thead><tr>${columns.map((c) => html`<th scope="col"><bdi>${c.name.slice(0, 60)}</bdi> <small>${c.type}</small></th>`)}</tr>
-        <tr>${columns.map((c, i) => html`<td><select aria-label=${`Role of column ${c.name.slice(0, 60)}`} value=${c.use} onChange=${(e) => use(i, e.target.value)}>
-          <option value="feature">feature</option>${c.type === "text" && html`<option value="text">text (words as features)</option>`}<option value="label">label</option><option value="id">id</option><option value="leave">leave out</option></select></td>`)}</tr></thead>
-      <tbody>${shown.map((row) => html`<tr>${columns.map((c) => html`<td><bdi>${row[c.name] === null || row[c.name] === undefined ? "" : String(typeof row[c.name] === "object" ? JSON.stringify(row[c.name]) : row[c.name]).slice(0, 80)}</bdi></td>`)}</tr>`)}</tbody></table></div>`
-    : html`<div class="preview" tabindex="0" role="group" aria-label="Preview"><table><thead><tr><th scope="col">Label</th><th scope="col">Features</th></tr></thead><tbody>${shown.map((row) => html`<tr><td><bdi>${row.label}</bdi></td>
-        <td>${row.indices.slice(0, 8).map((i, k) => `${i}:${row.values[k]}`).join(" ")}${row.indices.length > 8 ? " …" : ""}</td></tr>`)}</tbody></table></div>
-      <label class="tick"><input type="checkbox" checked=${labelled} onChange=${(e) => setLabelled(e.target.checked)} /> The first column is the label</label>`}
-    <${Warnings} of=${columns.filter((c) => c.use === "feature").flatMap((c) => (
-      c.dates ? [`Dates such as ${String(c.cells[0]).slice(0, 30)} in "${c.name.slice(0, 60)}" are texts. Write them as 2025-12-31.`]
-      : c.commas ? [`Numbers with a decimal comma in "${c.name.slice(0, 60)}" are ${c.type === "number" ? "read as numbers" : "texts. Write them with a decimal point"}.`] : []))} />
+    ${columns.length > 0 ? html`<${Preview} columns=${columns} rows=${rows} source=${source} use=${use} choose=${(more) => setChoices((was) => ({ ...was, ...more }))} />`
+    : html`<${Vectors} rows=${rows} labelled=${labelled} setLabelled=${setLabelled} />`}
     <p>${label ? "The model learns the rows with a label, in order. Rows without a label go to the pool." : asks ? "No column is the label. Predict the rows, or send them to the pool for labelling." : "No column is the label, so all rows go to the pool for labelling."}</p>
     <form class="row" onSubmit=${(e) => { e.preventDefault(); begin(ways[0][0]); }}><label>Model <select aria-label="Model" value=${target ?? ""} onChange=${(e) => setTarget(e.target.value)}>${may("admin") && html`<option value="">New model</option>`}
         ${models.map((m) => html`<option value=${m}>${m}</option>`)}</select></label>

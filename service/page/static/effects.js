@@ -4,15 +4,16 @@
 import { html, useCallback, useRef, useState } from "./vendor/htm-preact.js";
 import { ask, path } from "./api.js";
 import { Bar, count, interval, percent, plural, same } from "./parts.js";
+import { compared } from "./standing.js";
 
 const LOOKED_AT = 500; // number of candidates whose predictions are compared
 const LAST = 20; // number of newest answers on which the hint is based
-const STILL = 0.005; // share of predictions that change per answer; below it, the page suggests to stop
+const STILL = 0.005; // share of predictions that change per answer; below it, the predictions stand still
 const EVERY_MS = 700; // delay between an answer and the comparison, which then covers all answers so far
 
 // After answers, compare the pool's predictions with the earlier predictions, and fetch the figures again.
 export function useEffects(model) {
-  const [found, setFound] = useState({ figures: null, steps: [], size: 0, looked: 0 });
+  const [found, setFound] = useState({ figures: null, steps: [], recent: [], size: 0, looked: 0 });
   const at = useRef({ before: null, answers: 0, busy: false, timer: null });
   const look = useCallback(async () => {
     const own = at.current;
@@ -22,45 +23,56 @@ export function useEffects(model) {
     const answers = own.answers;
     try {
       const to = `models/${path(model)}`;
-      const [pool, figures] = await Promise.all([ask("GET", `${to}/pool?n=${LOOKED_AT}`), ask("GET", to)]);
+      const [pool, figures, given] = await Promise.all([ask("GET", `${to}/pool?n=${LOOKED_AT}`), ask("GET", to), ask("GET", `${to}/answers?n=${LAST}`)]);
       const predicted = new Map(pool.candidates.map((c) => [c.id, c.prediction]));
       const step = { answers, compared: 0, changed: 0 };
       if (own.before) {
         for (const [id, prediction] of predicted) {
-          if (!own.before.has(id)) continue;
+          const before = own.before.get(id) ?? null;
+          if (before === null) continue; // not compared before, or without a prediction in the warm-up
           step.compared += 1;
-          step.changed += !same(own.before.get(id), prediction);
+          step.changed += !same(before, prediction);
         }
       }
-      own.before = predicted;
+      if (answers || !own.first) own.before = predicted; // otherwise what has changed counts for the next answer
       own.answers -= answers;
-      setFound((was) => ({ figures, size: pool.size, looked: predicted.size, steps: own.first && step.compared && answers ? [...was.steps, step].slice(-200) : was.steps }));
+      const recent = given.answers.filter((it) => it.prediction !== null);
+      setFound((was) => ({ figures, recent, size: pool.size, looked: predicted.size, steps: own.first && step.compared && answers ? [...was.steps, step].slice(-200) : was.steps }));
       own.first = true;
     } catch { own.timer ??= setTimeout(look, EVERY_MS); }
     own.busy = false;
   }, [model]);
-  const note = useCallback(() => {
-    at.current.answers += 1;
+  const note = useCallback((learned) => {
+    at.current.answers += learned;
     at.current.timer ??= setTimeout(look, EVERY_MS);
   }, [look]);
   if (!at.current.first && !at.current.busy && !at.current.timer) at.current.timer = setTimeout(look, 0);
   return [found, note];
 }
 
-// Whether to stop labelling: {stop, why}. random: the number and accuracy of the newer half of the random questions.
-export function hint(steps, random) {
+// Whether to stop labelling: {stop, why}. The hint to stop rests on two things: the last answers changed hardly any
+// prediction, and contradicted the model in at most half of the cases and no more often than its accuracy on random
+// questions says, chance considered.
+// recent: the newest answers of all annotators to candidates with a prediction. random: the number and accuracy of the
+// newer half of the random questions.
+export function hint(steps, recent, random) {
   let answers = 0, share = 0;
   for (let i = steps.length - 1; i >= 0 && answers < LAST; i--) {
     answers += steps[i].answers;
     share += steps[i].changed / steps[i].compared;
   }
   if (answers < LAST) return { stop: false, why: `After ${LAST} answers the page tells you whether to stop; ${answers} so far.` };
-  const honest = random?.examples ? interval(random.accuracy, random.examples) : null;
-  const rest = honest
+  const honest = random?.examples ? interval(random.accuracy, random.examples) : null, against = recent.filter((it) => !same(it.label, it.prediction)).length;
+  const facts = `Each of the last ${answers} answers changed ${percent(share / answers, 2)} of the pool's predictions on average; ${count(against)} of the newest ${count(recent.length)} contradict the model. ${honest
     ? `The accuracy on random questions is between ${percent(honest[0], 0)} and ${percent(honest[1], 0)} (95 % interval, the newest ${count(random.examples)} of them).`
-    : "No random question is answered yet, so the accuracy is unknown.";
-  const gain = `Each of the last ${answers} answers changed ${percent(share / answers, 2)} of the pool's predictions on average. ${rest}`;
-  return share / answers < STILL ? { stop: true, why: `More answers would change little. ${gain}` } : { stop: false, why: `Answers still change the predictions: go on labelling. ${gain}` };
+    : "No random question is answered yet, so the accuracy is unknown."}`;
+  const says = (stop, why) => ({ stop, why: `${why} ${facts}` });
+  if (share / answers >= STILL) return says(false, "Answers still change the predictions: go on labelling.");
+  if (!honest) return says(false, "Answers change little. Answer random questions (see Settings) to learn whether you can stop.");
+  const agreed = 1 - against / recent.length;
+  if (recent.length && (agreed < 0.5 || compared(agreed, recent.length, random.accuracy, random.examples) < 0))
+    return says(false, "Answers change little, but contradict the model. Check the guide and the suspects, or answer random questions (see Settings).");
+  return says(true, "More answers would change little.");
 }
 
 // given: the annotator's answers since the page was opened. before: all answers given before the page was opened.
@@ -72,7 +84,7 @@ export function Effect({ model, figures, effects, given, before }) {
   const last = effects.steps.at(-1), several = present?.configuration.labels?.overlap > 1;
   // The server's figures lag behind the answers. If a question takes several labels, only its last label answers it.
   const answered = Math.max(present?.pool.answered ?? 0, several ? 0 : before + given);
-  const { stop, why } = hint(effects.steps, random);
+  const { stop, why } = hint(effects.steps, effects.recent, random);
   return html`<section class="card effect" aria-label="Effect of your answers"><h2>Effect of your answers</h2>
     <div class="row"><label for="goal">Goal</label><input id="goal" type="number" min="1" max="1000000" value=${goal} style=${{ width: "6.5rem" }}
       onChange=${(e) => { const n = Math.max(1, Math.round(Number(e.target.value)) || 1); setGoal(n); localStorage.setItem(name, n); }} />

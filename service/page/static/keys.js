@@ -25,27 +25,32 @@ export function keysOf(model, classes) {
   return { of: (action) => keys[action], ofClass: (label) => keys[nameOf(label)], all: keys };
 }
 
-// Call act[name] when its key is pressed. Ignore keys while a field has the focus, a dialog is open, or Ctrl, Alt or
-// Meta is held.
-export function useKeys(keys, classes, act) {
+// Do what a pressed key stands for. find(key) returns a function, or undefined for a key that stands for nothing.
+// Ignore keys while a field has the focus, a dialog is open, or Ctrl, Alt or Meta is held.
+export function usePressed(find) {
   const now = useRef();
-  now.current = { keys, classes, act };
+  now.current = find;
   useEffect(() => {
     const pressed = (event) => {
       if (event.ctrlKey || event.metaKey || event.altKey || event.repeat || event.isComposing) return;
       if (event.target.closest?.("input, textarea, select, [contenteditable]") || document.querySelector("dialog[open]")) return;
-      const { keys, classes, act } = now.current;
-      if (event.key === "Escape") { act.escape?.(); return; }
-      const label = classes.find((known) => keys.ofClass(known) === event.key);
-      const action = Object.keys(ACTIONS).find((name) => keys.of(name) === event.key);
-      if (label === undefined && !action) return;
+      const act = now.current(event.key);
+      if (!act) return;
       event.preventDefault();
-      if (label !== undefined) act.label(label);
-      else act[action]?.();
+      act();
     };
     addEventListener("keydown", pressed);
     return () => removeEventListener("keydown", pressed);
   }, []);
+}
+
+// Call act[name] when its key is pressed.
+export function useKeys(keys, classes, act) {
+  usePressed((key) => {
+    if (key === "Escape") return act.escape;
+    const label = classes.find((known) => keys.ofClass(known) === key);
+    return label !== undefined ? () => act.label(label) : act[Object.keys(ACTIONS).find((name) => keys.of(name) === key)];
+  });
 }
 
 export function Keys({ model, classes, keys, changed, close }) {

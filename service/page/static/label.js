@@ -56,7 +56,7 @@ function Work({ model, annotator, leave }) {
       taken: (answer, result) => {
         say(outcome(answer, result), answer.act ?? 0);
         setChanges((n) => n + 1);
-        noteEffect();
+        noteEffect(collecting(result) ? 0 : 1);
       },
       refused: (answer, error) => {
         say({ bad: true, text: answer ? `${answer.id.slice(0, 80)}: ${error.message}` : error.message });
@@ -149,13 +149,13 @@ function Work({ model, annotator, leave }) {
     }
     done();
     setChanges((n) => n + 1);
-    noteEffect();
+    noteEffect(0);
   }
 
   function taught(ended) {
     setJob(null);
     say(ended.error ? { bad: true, text: `Retraining failed: ${ended.error}` } : { text: "The model is retrained" });
-    noteEffect();
+    noteEffect(0);
   }
 
   const typed = (event) => {
@@ -213,11 +213,12 @@ function withNew(classes, more) {
   return all.every((label) => typeof label === "number") ? all.sort((a, b) => a - b) : all;
 }
 
+// Whether further annotators must label the example before the model learns it.
+const collecting = ({ collected, needed }) => collected < needed;
+
 // The message about an answer that the server has accepted. The message tells what the model had predicted.
 function outcome(answer, result) {
-  if (result.collected !== undefined && result.collected < result.needed) {
-    return { text: `label ${result.collected} of ${result.needed}: the model learns after the last label` };
-  }
+  if (collecting(result)) return { text: `label ${result.collected} of ${result.needed}: the model learns after the last label` };
   if (result.prediction === null) return { text: "the model made no prediction" };
   return same(result.prediction, answer.y)
     ? { text: `as the model predicted: ${shownLabel(answer.y).slice(0, 40)}` }

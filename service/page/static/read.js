@@ -1,6 +1,8 @@
 // Read files of examples in CSV, JSONL or LIBSVM. The files are read piece by piece, so that a long file does not fill
 // the memory.
 
+import { iso, orderIn, ordersOf } from "./dates.js";
+
 const PIECE = 2 ** 20; // bytes read at a time
 const NUMBER = /^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$/;
 
@@ -66,7 +68,8 @@ export const recordOf = (row, features) => Object.fromEntries(features.map((c) =
 // The value of a cell for the server, or null if it is missing. The command line reads a table in the same way.
 export function cellOf(v, column) {
   if (missing(v)) return null;
-  return typeof v !== "string" ? v : (column.type === "number" ? numberOf(v, column.comma) : null) ?? v.trim();
+  if (column.use === "category") return String(v).trim();
+  return typeof v !== "string" ? v : (column.type === "number" ? numberOf(v, column.comma) : column.order ? iso(v, column.order) : null) ?? v.trim();
 }
 
 // A label becomes a number only if it is written as an integer, so that 7, "7.0" and "007" stay different labels.
@@ -161,36 +164,57 @@ async function* vectors(file) {
 
 const WORDS = 4; // mean number of words per cell from which a column counts as text; the words of a text are features
 const TIME = /^\d{4}-\d\d-\d\d([Tt ]\d\d:\d\d(:\d\d([.,]\d{1,9})?)?([Zz]|[+-]\d\d:?\d\d)?)?$/;
-const DATE = /^\d{1,2}[./-]\d{1,2}[./-]\d{4}/; // a date that the server takes for a text
 const COMMA = /^[+-]?\d+(\.\d{3})*,\d+$/;
 const POINT = new RegExp(`(?=.*[.])${NUMBER.source}`);
-const NEARLY = 0.95; // minimum share of matching cells in a column of times (as in the server) or decimal commas
+const NEARLY = 0.95; // minimum share of matching cells in a column of times (as in the server) or of decimal commas
+
+const UNLIKE_MIN = 50, UNLIKE_SHARE = 0.9; // minimum number and share of different texts that nearly all differ (as in the server)
+const MISSING_SHARE = 0.95; // minimum share of missing cells in a column that is left out
 
 const ofAny = (cells, form) => cells.some((v) => typeof v === "string" && form.test(v.trim()));
 
-// Guess the kind and the role of each column. The role is id, label, feature, or text, whose words are features. A comma
-// is a decimal comma if it separates no cells, some feature has only such numbers, and none has a decimal point.
-export function guess(names, rows, { kind, separator }) {
+// Guess the kind and the role of each column. The role is id, label, feature, text (whose words are features), category
+// (each value apart), or leave. `useless` says why a model learns little from a column: "unlike" (nearly all its texts
+// differ) or "missing". Such a column is left out, unless it is the only feature.
+export function guess(names, rows, { kind }) {
   const table = kind === "csv"; // cells of a table are texts; texts of JSON are never numbers
-  const numeric = (cells, comma) => cells.length > 0 && cells.every((v) => typeof v === "number" || (table && numberOf(v, comma) !== null));
   const columns = names.map((name) => {
     const cells = rows.map((row) => row[name]).filter((v) => !missing(v));
     const share = (form) => cells.filter((v) => typeof v === "string" && form.test(v.trim())).length / (cells.length || 1);
-    const type = numeric(cells) ? "number" : cells.length > 0 && cells.every((v) => typeof v === "boolean") ? "yes or no" : share(TIME) >= NEARLY ? "time" : "text";
+    const numeric = (comma) => cells.length > 0 && cells.every((v) => typeof v === "number" || (table && numberOf(v, comma) !== null));
+    const type = numeric(false) ? "number" : cells.length > 0 && cells.every((v) => typeof v === "boolean") ? "yes or no" : share(TIME) >= NEARLY ? "time" : "text";
     const words = cells.reduce((sum, v) => sum + String(v).trim().split(/\s+/).length, 0) / (cells.length || 1);
-    return { name, type, cells, comma: false, commas: type === "text" && share(COMMA) >= NEARLY, dates: type === "text" && share(DATE) >= NEARLY, distinct: new Set(cells.map(String)).size, words, use: "feature" };
+    const orders = type === "text" ? ordersOf(cells) : [];
+    const withComma = numeric(true), commas = type === "text" && share(COMMA) >= NEARLY, distinct = new Set(cells.map(String)).size;
+    const unlike = type === "text" && !withComma && !commas && !orders.length && distinct >= Math.max(UNLIKE_MIN, UNLIKE_SHARE * cells.length);
+    const gone = 1 - cells.length / rows.length;
+    return { name, type, cells, withComma, commas, orders, distinct, words, missing: gone, useless: gone >= MISSING_SHARE ? "missing" : unlike ? "unlike" : null, use: "feature" };
   });
   const n = rows.length;
   const id = columns.find((c) => /^(id|uuid|key|_id)$/i.test(c.name)) ?? columns.find((c) => /(^|[_ ])id$/i.test(c.name) && c.distinct === n && n > 1);
   if (id) id.use = "id";
   const free = columns.filter((c) => c.use === "feature");
   const label = free.find((c) => /^(y|label|class|target|category)$/i.test(c.name))
-    ?? [free.at(-1), free[0]].find((c) => c && !["number", "time"].includes(c.type) && !c.commas && c.distinct > 1 && c.distinct <= Math.min(50, n / 2));
+    ?? [free.at(-1), free[0]].find((c) => c && !["number", "time"].includes(c.type) && !c.commas && !c.orders.length && c.distinct > 1 && c.distinct <= Math.min(50, n / 2));
   if (label) label.use = "label";
-  const features = columns.filter((c) => c.use === "feature");
-  const decimal = table && separator !== "," ? features.filter((c) => numeric(c.cells, true)) : [];
-  if (decimal.some((c) => ofAny(c.cells, COMMA)) && !features.some((c) => ofAny(c.cells, POINT)))
-    for (const c of decimal) Object.assign(c, { comma: true, type: "number", commas: ofAny(c.cells, COMMA) });
-  for (const c of features) if (c.type === "text" && c.words >= WORDS && c.distinct > c.cells.length / 2) c.use = "text";
+  for (const c of columns) if (c.use === "feature" && c.type === "text" && !c.withComma && !c.orders.length && c.words >= WORDS && c.distinct > c.cells.length / 2) c.use = "text";
+  if (columns.some((c) => c.use === "text" || (c.use === "feature" && !c.useless)))
+    for (const c of columns) if (c.use === "feature" && c.useless) c.use = "leave";
   return columns;
+}
+
+// The columns as their cells are read: `comma` (the decimals of a number follow a comma), `order` (which part of a date
+// comes first), and the type that follows. choices: {decimal, dates}, as the options of the command line. Without a
+// choice, a comma is a decimal comma if it separates no cells, some feature has only such numbers, and none has a
+// decimal point; and an order is found if it is the only order that fits all features.
+export function readAs(columns, { kind, separator }, { decimal, dates } = {}) {
+  const features = columns.filter((c) => c.use === "feature"), table = kind === "csv";
+  const comma = table && (decimal ? decimal === "," : separator !== "," && features.some((c) => c.withComma && ofAny(c.cells, COMMA)) && !features.some((c) => ofAny(c.cells, POINT)));
+  const order = orderIn(features.map((c) => c.orders), dates);
+  return columns.map((c) => {
+    if (c.use !== "feature") return c;
+    if (c.orders.includes(order)) return { ...c, order, type: "time" };
+    if (!comma || !["number", "text"].includes(c.type)) return c;
+    return { ...c, comma: c.withComma, type: c.withComma ? "number" : "text", commas: c.withComma ? ofAny(c.cells, COMMA) : c.commas };
+  });
 }

@@ -124,7 +124,7 @@ export async function nameOf(file) {
 }
 
 // The columns from which the model learns.
-export const featuresOf = (columns) => columns.filter((c) => c.use === "feature" || c.use === "text");
+export const featuresOf = (columns) => columns.filter((c) => ["feature", "text", "category"].includes(c.use));
 
 // The configuration of a new model for a file. The server finds C in a race. In the warm-up, the server finds the
 // scales, gamma or the weights of words.
@@ -137,7 +137,8 @@ export async function configurationFor(source, columns, rows) {
   const texts = columns.filter((c) => c.use === "text");
   if (texts.length === 1 && featuresOf(columns).length === 1)
     return { configuration: { kernel: { type: "linear" }, features: { type: "text", warmup } }, form: "text" };
-  const declared = texts.length ? { columns: Object.fromEntries(texts.map((c) => [c.name, { type: "text" }])) } : {};
+  const said = columns.filter((c) => c.use === "text" || c.use === "category");
+  const declared = said.length ? { columns: Object.fromEntries(said.map((c) => [c.name, { type: c.use }])) } : {};
   return { configuration: { kernel: { type: "rbf" }, features: { type: "named", warmup, ...declared } }, form: "named" };
 }
 

@@ -84,6 +84,23 @@ def test_kinds_values_and_usual_numbers_are_those_of_the_examples():
     assert told["note"]["usual"] is told["shop"]["usual"] is None
 
 
+def test_the_share_missing_is_the_share_of_points_whose_x_lacks_the_name():
+    examples = [
+        ({name: value for name, value in x.items() if k % 4 or name not in {"amount", "shop", "at", "note"}}, y)
+        for k, (x, y) in enumerate(payments(120))
+    ]
+    model = learned(NAMED, examples)
+    held = [examples[int(model.id_of(key))][0] for key in model.solver.keys().tolist()]
+    told = by_name(model)
+    for name in ("amount", "shop", "member", "at", "note"):
+        assert told[name]["missing"] == pytest.approx(np.mean([name not in x for x in held])), name
+    assert told["shop"]["missing"] > 0.0 == told["member"]["missing"]
+    assert told["receipt"]["missing"] is told["flat"]["missing"] is None  # no column; always the mean
+    assert {
+        column["missing"] for column in columns_of(learned(DENSE, [([1.0, 0.0, 0.0], k % 2) for k in range(60)]))
+    } == {None}
+
+
 def test_dense_columns_have_numbers_as_names():
     random = np.random.default_rng(0)
     X = random.standard_normal((80, 3)) * [1.0, 1.0, 1e4] + [0.0, 5.0, 0.0]

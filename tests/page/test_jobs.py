@@ -1,0 +1,231 @@
+"""Ten jobs on the page take as many clicks and keys as docs/how-to/use-the-page.md says."""
+
+import re
+from collections import Counter
+
+import pytest
+
+from hinged.service.edge.keys import create_key
+from tests.helpers.examples import examples_of, heaps
+from tests.helpers.server import ROOT, RunningServer, eventually
+from tests.page.pictures import digits
+
+KERNEL = {"type": "rbf", "gamma": 1.0}
+FEATURES = {"type": "dense", "dim": 2}
+TABLE = (ROOT / "docs/how-to/use-the-page.md").read_text()
+CELLS = re.compile(r"^\| (.+?) \| (\d+) \| (\d+) \|", re.MULTILINE)
+
+
+class Hand:
+    """A person at a page: acts and counts. A choice, a file and a click into a field are clicks; a paste is a key."""
+
+    def __init__(self, one, client=None, labels=None, folder=None):
+        self.tab, self.page, self.counts = one, one.page, Counter()
+        self.client, self.labels, self.folder = client, labels, folder  # what the jobs need
+        self.page.on("dialog", lambda _: self.counts.update(keys=1))  # the tab confirms each dialog
+
+    def click(self, locator):
+        self.counts["clicks"] += 1
+        locator.click()
+
+    def link(self, name):
+        self.click(self.page.get_by_role("link", name=name))
+
+    def button(self, name):
+        self.click(self.page.get_by_role("button", name=name, exact=True).first)
+
+    def fold(self, title):
+        self.click(self.page.locator("details.fold:not([open]) > summary").filter(has_text=title))
+
+    def choose(self, label, value):
+        self.counts["clicks"] += 1
+        self.page.get_by_label(label, exact=True).select_option(value)
+
+    def file(self, path):
+        self.counts["clicks"] += 1
+        self.page.set_input_files("input[type=file]", path)
+
+    def press(self, keys):
+        for key in keys:
+            self.counts["keys"] += 1
+            self.page.keyboard.press(key)
+
+    def write(self, locator, text):
+        if not locator.evaluate("field => field === document.activeElement"):
+            self.click(locator)
+        self.counts["keys"] += len(text)
+        locator.fill(text)
+
+    def paste(self, locator, text):
+        self.counts["keys"] += 1
+        locator.fill(text)
+
+
+def taught(client, name, n=60, **configuration):
+    client.create_model(name, **{"kernel": KERNEL, "C": 1, "features": FEATURES, **configuration})
+    client.learn(name, examples_of(heaps(n, ["ham", "spam"])))
+    return name
+
+
+@pytest.fixture
+def world(client, tmp_path):
+    """Make the models and the files of the jobs; return the labels of the digits to label, and the folder."""
+    rows = digits()
+    client.create_model(
+        "digits",
+        kernel={"type": "rbf", "gamma": 0.05},
+        C=10,
+        features={"type": "dense", "dim": 64},
+        show={"image": [8, 8]},
+    )
+    client.learn("digits", [{"x": x, "y": y} for x, y in rows[:200]])
+    client.offer("digits", [{"id": f"d{k}", "x": x} for k, (x, _) in enumerate(rows[200:250])])
+    taught(client, "mails")
+    client.learn("mails", [{"id": "odd", "x": [4.0, 0.0], "y": "spam"}])
+    taught(client, "pumps", 300)
+    taught(client, "sensors", 600)
+    client.learn(
+        "sensors", examples_of([(x, "ham" if y == "spam" else "spam") for x, y in heaps(300, ["ham", "spam"])], "s")
+    )
+    taught(client, "torn", 40, labels={"overlap": 2, "explore": 0})
+    client.offer("torn", [{"id": "c", "x": [2, 2]}])
+    for annotator, label in (("ann", "ham"), ("bob", "spam")):
+        (question,) = client.query("torn", n=1, annotator=annotator)["queries"]
+        client.learn("torn", [{"id": "c", "y": label, "lease": question["lease"]}])
+    lines = [f"{1 + k % 28}.5.2026,{k % 9},{'web' if k % 2 else 'shop'}" for k in range(120)]
+    (tmp_path / "orders.csv").write_text(
+        "day,amount,way,back\n" + "".join(f"{line},{'yes' if 'web' in line else 'no'}\n" for line in lines)
+    )
+    (tmp_path / "new.csv").write_text("day,amount,way\n" + "".join(f"{line}\n" for line in lines[:30]))
+    return {f"d{k}": y for k, (_, y) in enumerate(rows[200:250])}, tmp_path
+
+
+def set_c(hand, value, button):
+    hand.fold("Settings")
+    hand.button("Change C")
+    hand.write(hand.page.locator("dialog input[name=value]"), value)
+    hand.button(button)
+
+
+def label_digits(hand):
+    hand.link(re.compile("questions of digits"))
+    hand.write(hand.page.locator("form.sign-in input"), "ann")
+    hand.button("Begin labelling")
+    hand.page.wait_for_selector(".question .picture")
+    for _ in range(30):
+        before = hand.tab.question()
+        hand.press(str(hand.labels[before]))
+        hand.tab.until("was => document.querySelector('.question p bdi.code')?.innerText !== was", before)
+    eventually(lambda: hand.client.model("digits")["pool"]["answered"] == 30)
+
+
+def bring_a_file(hand):
+    hand.link("Choose a file")
+    hand.file(hand.folder / "orders.csv")
+    hand.button("Send the rows")
+    hand.page.get_by_text("120 learned").wait_for()
+    kinds = {column["name"]: column["kinds"] for column in hand.client.columns("orders")["columns"]}
+    assert kinds == {"day": ["time"], "amount": ["number"], "way": ["category"]}
+
+
+def mend_a_label(hand):
+    hand.link(re.compile("mails contradicts 1 label"))
+    hand.page.wait_for_selector(".suspect kbd")
+    hand.press("c")
+    eventually(lambda: hand.client.example("mails", "odd")["label"] == "ham")
+
+
+def try_a_challenger(hand):
+    hand.link("pumps")
+    set_c(hand, "5", "Try it as a challenger")
+    hand.page.get_by_role("group", name="Champion and challengers").wait_for()
+    eventually(lambda: not hand.client.model("pumps")["jobs"])
+    hand.button("Promote")
+    eventually(lambda: hand.client.model("pumps")["configuration"]["C"] == 5)
+    hand.fold("Drift and events")
+    hand.button("Take back")
+    eventually(lambda: hand.client.model("pumps")["configuration"]["C"] == 1)
+
+
+def change_c(hand):
+    hand.link("pumps")
+    set_c(hand, "3", "Change now")
+    eventually(lambda: hand.client.model("pumps")["configuration"]["C"] == 3)
+
+
+def predict_a_file(hand):
+    hand.link("Choose a file")
+    hand.file(hand.folder / "new.csv")
+    hand.choose("Model", "orders")
+    hand.button("Predict")
+    with hand.page.expect_download() as download:
+        hand.button("Save as CSV")
+    assert len(download.value.path().read_text().splitlines()) == 31
+
+
+def react_to_a_drift(hand):
+    hand.link(re.compile("sensors has a higher error rate"))
+    hand.page.get_by_text("If the world has changed, try a half-life in a challenger.").wait_for()
+    hand.page.get_by_role("row", name=re.compile("drift")).first.wait_for()
+
+
+def set_costs(hand):
+    hand.link("orders")
+    hand.fold("Settings")
+    hand.button("Change costs")
+    dialog = hand.page.get_by_role("dialog")
+    hand.write(dialog.get_by_role("group", name="true class yes").get_by_role("spinbutton"), "9")
+    hand.write(dialog.get_by_role("spinbutton", name="ask"), "1")
+    hand.button("Change")
+    eventually(lambda: hand.client.model("orders", full=True)["configuration"]["costs"])
+    hand.link("Predict or add a file")
+    hand.file(hand.folder / "new.csv")
+    hand.button("Decide")
+    with hand.page.expect_download() as download:
+        hand.button("Save as CSV")
+    assert "decision" in download.value.path().read_text().splitlines()[0]
+
+
+def settle_a_conflict(hand):
+    hand.link("torn has 1 conflict")
+    hand.write(hand.page.locator("form.sign-in input"), "eve")
+    hand.button("Begin labelling")
+    hand.click(hand.page.get_by_role("region", name="Conflicts").get_by_role("button", name="spam bob"))
+    eventually(lambda: hand.client.example("torn", "c")["label"] == "spam")
+
+
+JOBS = {
+    "label 30 digits": label_digits,
+    "a CSV with strings and dates becomes a model": bring_a_file,
+    "find and mend a label error": mend_a_label,
+    "make, compare and promote a challenger, and take it back": try_a_challenger,
+    "change C": change_c,
+    "predictions for a file": predict_a_file,
+    "see a drift, and what to do": react_to_a_drift,
+    "set costs, and decide about a file": set_costs,
+    "settle a conflict of two annotators": settle_a_conflict,
+}
+SIGN_IN = "sign in, first with a wrong key"
+
+
+@pytest.mark.long
+def test_each_job_takes_as_many_clicks_and_keys_as_the_table_says(client, server, tab, tmp_path, world):
+    counts = {}
+    for job, do in JOBS.items():
+        hand = Hand(tab(server.url), client, *world)
+        hand.page.goto(server.url)
+        do(hand)
+        counts[job] = hand.counts["clicks"], hand.counts["keys"]
+    keys = tmp_path / "keys.json"
+    right = create_key(keys, "me", "admin")
+    with RunningServer(tmp_path / "guarded", keys_file=keys) as guarded:
+        hand = Hand(tab(guarded.url))
+        hand.page.goto(guarded.url)
+        for key in ("hinged_wrong", right):
+            hand.paste(hand.page.locator("input[name=key]"), key)
+            hand.button("Sign in")
+            if key != right:
+                hand.page.get_by_text("Ask the person who sent you this address for a new key").wait_for()
+        hand.page.get_by_role("link", name="Choose a file").wait_for()
+    counts[SIGN_IN] = hand.counts["clicks"], hand.counts["keys"]
+    assert {job: (int(clicks), int(keys)) for job, clicks, keys in CELLS.findall(TABLE)} == counts
