@@ -1,12 +1,14 @@
 // The view of one model: how good it is, what to do next, and below, folded, the details.
 
 import { html, useState } from "./vendor/htm-preact.js";
+import { Alerts } from "./alerts.js";
 import { Challengers } from "./challengers.js";
 import { Chart, joined, Reliability } from "./charts.js";
 import { ByClass, Confusion } from "./classes.js";
 import { Code } from "./code.js";
 import { Columns } from "./columns.js";
 import { Configuration } from "./configuration.js";
+import { may } from "./api.js";
 import { Happened, near } from "./happened.js";
 import { useLive } from "./live.js";
 import { Machine } from "./machine.js";
@@ -45,6 +47,8 @@ export function Model({ model, fold }) {
         <li key=${text}><a class=${`button ${i ? "" : "main"}`} href=${href}>${text}</a></li>`)}</ul></section>
     <div><${Warnings} of=${[...(metrics.warning ? [metrics.warning] : []), ...(figures.features?.warnings ?? [])]} /></div>
     <div><${Jobs} jobs=${figures.jobs} /></div>
+    ${figures.alerts && may("annotator") && html`<${Fold} name="alerts" title="Alerts" wanted=${fold} shown=${true} said=${`${count(figures.alerts.waiting)} waiting`}>
+      <${Alerts} model=${model} classes=${figures.classes} again=${again} /></${Fold}>`}
     <div class="grid"><${Chart} title="Accuracy" asPercent=${true} ...${more} data=${[x, curve.accuracy, ...(usual ? [curve.accuracy.map(() => usual.share)] : [])]}
       series=${[{ name: "newest 1,000", k: 1 }, ...(usual ? [{ name: "usual class, now", k: 2, dash: [6, 4] }] : [])]} /></div>
     <${Fold} name="classes" title="By class" wanted=${fold} said=${figures.classes.length ? plural(figures.classes.length, "label") : ""}>

@@ -1,0 +1,63 @@
+"""The page lists the alerts of a model, and people work them off there."""
+
+import re
+
+import pytest
+
+from tests.helpers.browser import barriers
+from tests.helpers.payments import BODY, COSTS, stream
+from tests.helpers.server import eventually
+
+pytestmark = pytest.mark.long
+
+CAPACITY = {"fraud": {"most": 5, "per": "1d"}}
+
+
+@pytest.fixture
+def alarmed(client, request):
+    """Return the name of a model with five alerts."""
+    name = re.sub("[^a-z0-9]", "-", request.node.name)
+    client.create_model(name, **BODY, costs=COSTS, capacity=CAPACITY)
+    X, y = stream(400)
+    client.learn_rows(name, X, y)
+    payments, _ = stream(200, seed=1)
+    client.decide(name, [{"id": f"p{k}", "x": x} for k, x in enumerate(payments.tolist())])
+    assert client.model(name)["alerts"]["waiting"] == 5
+    return name
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(400, "dark"), (1280, "light")])
+def test_the_view_of_a_model_lists_its_alerts(client, server, tab, alarmed, width, scheme):
+    one = tab(server.url, color_scheme=scheme, viewport={"width": width, "height": 800})
+    page = one.open(f"models/{alarmed}", ".chart canvas")
+    page.get_by_role("link", name="Work off 5 alerts").click()
+    table = page.get_by_role("group", name="Alerts")
+    for order in ("best", "newest"):
+        page.get_by_label("Order").select_option(order)
+        expected = client.alerts(alarmed, order=order)["alerts"]
+        eventually(lambda: table.get_by_role("rowheader").all_inner_texts() == [a["id"] for a in expected])  # noqa: B023
+    cells = table.get_by_role("row", name=re.compile(rf"^{expected[0]['id']}\b")).get_by_role("cell").all_inner_texts()
+    assert cells[0] == "fraud"
+    assert cells[1] == f"{100 * expected[0]['probability']:.1f} %"
+    assert barriers(page) == []
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+def test_alerts_are_worked_off_with_and_without_a_label(client, server, tab, alarmed):
+    page = tab(server.url).open(f"models/{alarmed}", ".chart canvas")
+    first, second = (alert["id"] for alert in client.alerts(alarmed, n=2, order="best")["alerts"])
+    learned = client.model(alarmed)["examples"]
+    page.get_by_role("button", name=f"{first} was fraud", exact=True).click()
+    eventually(lambda: client.model(alarmed)["alerts"]["waiting"] == 4)
+    assert client.example(alarmed, first)["label"] == "fraud"
+    page.get_by_role("button", name=f"{second} is done", exact=True).click()
+    eventually(lambda: client.model(alarmed)["alerts"]["waiting"] == 3)
+    assert client.model(alarmed)["examples"] == learned + 1
+    page.get_by_text("3 waiting.").wait_for()
+
+
+def test_a_model_without_alerts_has_no_card_of_them(client, server, tab):
+    client.create_model("calm", **BODY, costs=COSTS)
+    page = tab(server.url).open("models/calm", ".standing")
+    page.get_by_text("Machine").first.wait_for()
+    assert page.get_by_text("Alerts", exact=True).count() == 0
