@@ -36,9 +36,9 @@ def test_the_view_of_a_model_lists_its_alerts(client, server, tab, alarmed, widt
         page.get_by_label("Order").select_option(order)
         expected = client.alerts(alarmed, order=order)["alerts"]
         eventually(lambda: table.get_by_role("rowheader").all_inner_texts() == [a["id"] for a in expected])  # noqa: B023
-    cells = table.get_by_role("row", name=re.compile(rf"^{expected[0]['id']}\b")).get_by_role("cell").all_inner_texts()
-    assert cells[0] == "fraud"
-    assert cells[1] == f"{100 * expected[0]['probability']:.1f} %"
+    cells = table.get_by_role("row", name=re.compile(rf"^{expected[0]['id']}\b")).get_by_role("cell")
+    assert cells.nth(0).inner_text() == "fraud"
+    assert cells.nth(1).inner_text() == f"{100 * expected[0]['probability']:.1f} %"
     assert barriers(page) == []
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
