@@ -146,7 +146,13 @@ class Worker(Actor):
         continues.
         """
         self.check_running()
-        return await self.command(replace(command, located=await self._locate(command.given)))
+        command = replace(command, located=await self._locate(command.given))
+        try:
+            return await self.command(command)
+        except NotFound:
+            if not isinstance(command, Forget) or not await self._is_named(command.given):
+                raise
+        return await self.command(replace(command, named=True))
 
     async def example(self, given: str) -> dict[str, Any]:
         """Return an example that the model or its log contains. Raise NotFound if neither contains it, Gone if it was
@@ -167,6 +173,9 @@ class Worker(Actor):
     async def _locate(self, given: str) -> Located | None:
         find = partial(self.journal.lookup.locate, self.model, given)
         return await self._event_loop.run_in_executor(self._executor, find)
+
+    async def _is_named(self, given: str) -> bool:
+        return await self._event_loop.run_in_executor(self.readers, self.journal.lookup.names, given)
 
     async def snapshots(self) -> list[int]:
         """Return the positions of the snapshots in the store, oldest first."""

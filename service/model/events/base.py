@@ -91,6 +91,11 @@ class ModelEvent(ABC):
         """Return the ids that clients gave. The store finds the event under these ids."""
         return ()
 
+    @property
+    def named(self) -> Sequence[str]:
+        """Return the ids of all examples that the event's payload names."""
+        return self.given_ids
+
     def record(self) -> Event:
         """Return the event in the form in which the store keeps it."""
         return Event(self.KIND, self.encode(), tuple(self.given_ids))

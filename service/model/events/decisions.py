@@ -92,6 +92,11 @@ class AlertsRaised(ErasedWhole):
         """Return the event that the parts of a payload describe."""
         return cls([Alert(*alert) for alert in facts["alerts"]], facts["at_ms"])
 
+    @property
+    def named(self) -> list[str]:
+        """Return the ids of the alerts."""
+        return [alert.id for alert in self.alerts]
+
     def admit(self, coming: Coming) -> None:
         """Refuse an alert that is listed twice."""
         if len({alert.id for alert in self.alerts}) < len(self.alerts):
@@ -114,6 +119,11 @@ class AlertsAcknowledged(Facts, ErasedWhole):
     KIND: ClassVar[str] = "acknowledged"
     ids: list[str]
     at_ms: int
+
+    @property
+    def named(self) -> list[str]:
+        """Return the ids of the alerts."""
+        return self.ids
 
     def admit(self, coming: Coming) -> None:
         """Accept always: unknown alerts are ignored."""

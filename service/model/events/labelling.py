@@ -107,6 +107,11 @@ class CandidatesOffered(ModelEvent):
         """Return whether some of the candidates were forgotten."""
         return self.rest
 
+    @property
+    def named(self) -> list[str]:
+        """Return the ids of the candidates."""
+        return self.ids
+
     def admit(self, coming: Coming) -> None:
         """Refuse candidates that do not have this model's form, and parts of different lengths."""
         coming.check_x(self.inputs)
@@ -141,6 +146,11 @@ class CandidatesShown(Facts, ErasedWhole):
     shows: list[Any]
     at_ms: int
 
+    @property
+    def named(self) -> list[str]:
+        """Return the ids of the candidates."""
+        return self.ids
+
     def admit(self, coming: Coming) -> None:
         """Refuse candidates that are not in the pool."""
         if len(self.shows) != len(self.ids) or None in map(coming.model.pool.find, self.ids):
@@ -172,6 +182,11 @@ class CandidatesLeased(Facts, ErasedWhole):
     leases: list[dict[str, Any]]
     again: list[str]
     at_ms: int
+
+    @property
+    def named(self) -> list[str]:
+        """Return the ids of the candidates."""
+        return [lease["id"] for lease in self.leases]
 
     def admit(self, coming: Coming) -> None:
         """Refuse candidates that are not in the pool."""
