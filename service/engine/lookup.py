@@ -14,7 +14,7 @@ from hinged.service.commands.change import Located
 from hinged.service.data.examples import SERVER_ID
 from hinged.service.data.inputs import content_of, x_digests
 from hinged.service.model.answers import FirstAnswer, FirstAnswers
-from hinged.service.model.events import ModelEvent, decode_event
+from hinged.service.model.events import KINDS, ModelEvent, decode_event
 from hinged.service.model.events.learning import ExamplesLearned
 from hinged.service.model.events.states import ModelImported
 from hinged.service.model.metrics import UNKNOWN
@@ -92,10 +92,11 @@ class Lookup:
         quoted = json.dumps(given).encode()  # as in the facts of a frame; found faster than the facts are read
         for _, record in self._store.read_around(self._name, 0):
             if contains(record.payload, quoted):
+                kind = KINDS.get(record.kind)
                 try:
-                    if given in decode_event(record.kind, record.payload).named:
+                    if kind is None or given in kind.named(record.payload):
                         return True
-                except ValueError:  # no version of the event can be read, so it may name the example
+                except (KeyError, TypeError, ValueError):  # the event cannot be read, so it may name the example
                     return True
         for position in self._store.snapshots(self._name):
             with suppress(KeyError, ValueError, Damaged):  # a newer snapshot replaced it, or nobody can read it

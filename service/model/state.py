@@ -307,17 +307,17 @@ def answers_of(snapshot: bytes) -> FirstAnswers:
     return answers
 
 
-def ids_of(snapshot: bytes) -> list[str]:
+def ids_of(snapshot: bytes) -> list[str | None]:
     """Return the ids of the examples that a snapshot names."""
     facts = peek(snapshot, SNAPSHOT)
     learners = (facts.get("learner", {}), *facts.get("shadows", {}).values())
     return [
-        *(given for given in facts["answers"]["ids"] if given is not None),
+        *facts["answers"]["ids"],
         *(given for _, given in facts.get("old_ids", ())),
         *(candidate["id"] for candidate in facts.get("pool", {}).get("candidates", ())),
         *facts.get("pending", {}).get("ids", ()),
         *(answer["id"] for answer in facts.get("annotators", {}).get("answers", ())),
         *(given for given, _ in facts.get("revisions", {}).get("newest", ())),
         *(alert[0] for alert in facts.get("alerts", {}).get("waiting", ())),
-        *(given for learner in learners for given in learner.get("warm_ids", ()) if given is not None),
+        *(given for learner in learners for given in learner.get("warm_ids", ())),
     ]

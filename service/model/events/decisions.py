@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
-from hinged.frames import PIECE, encode
+from hinged.frames import PIECE, encode, peek
 from hinged.service.model.decisions.alerts import Alert
 from hinged.service.model.events.base import NOTHING, Array, ErasedWhole, Facts, Outcome
 
@@ -92,10 +92,10 @@ class AlertsRaised(ErasedWhole):
         """Return the event that the parts of a payload describe."""
         return cls([Alert(*alert) for alert in facts["alerts"]], facts["at_ms"])
 
-    @property
-    def named(self) -> list[str]:
+    @classmethod
+    def named(cls, payload: bytes) -> list[str | None]:
         """Return the ids of the alerts."""
-        return [alert.id for alert in self.alerts]
+        return [given for given, *_ in peek(payload, cls.KIND)["alerts"]]
 
     def admit(self, coming: Coming) -> None:
         """Refuse an alert that is listed twice."""
@@ -119,11 +119,6 @@ class AlertsAcknowledged(Facts, ErasedWhole):
     KIND: ClassVar[str] = "acknowledged"
     ids: list[str]
     at_ms: int
-
-    @property
-    def named(self) -> list[str]:
-        """Return the ids of the alerts."""
-        return self.ids
 
     def admit(self, coming: Coming) -> None:
         """Accept always: unknown alerts are ignored."""

@@ -107,11 +107,6 @@ class CandidatesOffered(ModelEvent):
         """Return whether some of the candidates were forgotten."""
         return self.rest
 
-    @property
-    def named(self) -> list[str]:
-        """Return the ids of the candidates."""
-        return self.ids
-
     def admit(self, coming: Coming) -> None:
         """Refuse candidates that do not have this model's form, and parts of different lengths."""
         coming.check_x(self.inputs)
@@ -146,11 +141,6 @@ class CandidatesShown(Facts, ErasedWhole):
     shows: list[Any]
     at_ms: int
 
-    @property
-    def named(self) -> list[str]:
-        """Return the ids of the candidates."""
-        return self.ids
-
     def admit(self, coming: Coming) -> None:
         """Refuse candidates that are not in the pool."""
         if len(self.shows) != len(self.ids) or None in map(coming.model.pool.find, self.ids):
@@ -183,10 +173,10 @@ class CandidatesLeased(Facts, ErasedWhole):
     again: list[str]
     at_ms: int
 
-    @property
-    def named(self) -> list[str]:
+    @classmethod
+    def named(cls, payload: bytes) -> list[str | None]:
         """Return the ids of the candidates."""
-        return [lease["id"] for lease in self.leases]
+        return [lease["id"] for lease in peek(payload, cls.KIND)["leases"]]
 
     def admit(self, coming: Coming) -> None:
         """Refuse candidates that are not in the pool."""

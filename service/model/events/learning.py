@@ -249,10 +249,10 @@ class ExampleRevised(Facts, ErasedWhole):
     changed_ms: int
     at_ms: int
 
-    @property
-    def named(self) -> tuple[str, ...]:
+    @classmethod
+    def named(cls, payload: bytes) -> list[str | None]:
         """Return the id of the example."""
-        return (self.id,)
+        return [peek(payload, cls.KIND)["id"]]
 
     def admit(self, coming: Coming) -> None:
         """Accept always."""
@@ -312,10 +312,10 @@ class PredictionsMade(ErasedWhole):
         """Return the event that the parts of a payload describe."""
         return cls(read_predictions(facts["predictions"], arrays), facts["at_ms"])
 
-    @property
-    def named(self) -> list[str]:
+    @classmethod
+    def named(cls, payload: bytes) -> list[str | None]:
         """Return the ids of the predictions."""
-        return [prediction.id for prediction in self.predictions]
+        return [*peek(payload, cls.KIND)["predictions"]["ids"]]
 
     def admit(self, coming: Coming) -> None:
         """Refuse predictions that do not fit this model's form and classes."""

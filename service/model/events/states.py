@@ -89,10 +89,10 @@ class _Whole(ModelEvent):
     def _facts(self) -> dict[str, Any]:
         return {"at_ms": self.at_ms}
 
-    @property
-    def named(self) -> list[str]:
+    @classmethod
+    def named(cls, payload: bytes) -> list[str | None]:
         """Return the ids of the examples that the state names."""
-        return ids_of(self.state)
+        return ids_of(cls.decoded(payload).state)
 
     @classmethod
     def read(cls, facts: dict[str, Any], arrays: dict[str, Array]) -> Self:
