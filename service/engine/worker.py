@@ -146,13 +146,17 @@ class Worker(Actor):
         continues.
         """
         self.check_running()
-        command = replace(command, located=await self._locate(command.given))
+        return await self.command(replace(command, located=await self._locate(command.given)))
+
+    async def forget(self, given: str) -> dict[str, Any]:
+        """Forget an example and return the answer, even if the model has dropped it and only the log names it."""
         try:
-            return await self.command(command)
+            return await self.change(Forget(given))
         except NotFound:
-            if not isinstance(command, Forget) or not await self._is_named(command.given):
+            names = partial(self.journal.lookup.names, given)
+            if not await self._event_loop.run_in_executor(self.readers, names):
                 raise
-        return await self.command(replace(command, named=True))
+        return await self.change(Forget(given, named=True))
 
     async def example(self, given: str) -> dict[str, Any]:
         """Return an example that the model or its log contains. Raise NotFound if neither contains it, Gone if it was
@@ -173,9 +177,6 @@ class Worker(Actor):
     async def _locate(self, given: str) -> Located | None:
         find = partial(self.journal.lookup.locate, self.model, given)
         return await self._event_loop.run_in_executor(self._executor, find)
-
-    async def _is_named(self, given: str) -> bool:
-        return await self._event_loop.run_in_executor(self.readers, self.journal.lookup.names, given)
 
     async def snapshots(self) -> list[int]:
         """Return the positions of the snapshots in the store, oldest first."""
