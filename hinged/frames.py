@@ -160,6 +160,12 @@ def peek(data: bytes, kind: str) -> dict[str, Any]:
     return _header(_parsed(data[_PREFIX.size : _PREFIX.size + header_bytes]), kind)[0]
 
 
+def contains(data: bytes, part: bytes) -> bool:
+    """Return whether a frame contains some bytes. Other threads run in between."""
+    begins = range(0, len(data), PIECE_BYTES)
+    return any(data.find(part, begin, begin + PIECE_BYTES + len(part)) >= 0 for begin in begins)
+
+
 def kind_of(data: bytes) -> str:
     """Return the kind that a frame claims to have. Return an empty string if the frame claims no kind; decoding will
     refuse such a frame.

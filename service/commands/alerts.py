@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -46,9 +47,12 @@ class ListAlerts:
     def _after(self, cursor: str) -> tuple[float, int]:
         gain, _, number = cursor.partition("/")
         try:
-            return (float(gain) if self.best else 0.0, int(number))
+            after = float(gain), int(number)
         except ValueError:
-            raise Invalid(f"cursor must be `next` of an earlier page, got {cursor[:40]!r}") from None
+            after = math.nan, 0
+        if not math.isfinite(after[0]):
+            raise Invalid(f"cursor must be `next` of an earlier page, got {cursor[:40]!r}")
+        return (after[0] if self.best else 0.0, after[1])
 
 
 def _shown(alert: Alert) -> dict[str, Any]:

@@ -60,11 +60,13 @@ class Forget:
 
     located: what the log says about the id.
     waiting: whether a prediction of the example is not logged yet.
+    named: whether the log names the example, although the model may have dropped it.
     """
 
     given: str
     located: Located | None = None
     waiting: bool = False
+    named: bool = False
 
     def plan(self, model: Model, now_ms: int) -> Planned:
         """Return the plan. Raise NotFound for an unknown id. A repeated request answers with the result of the first
@@ -74,7 +76,7 @@ class Forget:
             running = [job.at for job in model.jobs.running() if job.kind == "forget"]
             return Planned([], lambda model: _answer(model, max(running, default=None)))
         number = number_of(model, self.given, self.located)
-        waits = self.waiting or self.given in model.alerts or model.pool.find(self.given) is not None
+        waits = self.waiting or self.named or self.given in model.alerts or model.pool.find(self.given) is not None
         waits = waits or model.pending.find(self.given, 0) is not None
         if number is None and not waits and self.located is None:
             raise NotFound(f"there is no example {self.given!r}", id=self.given)

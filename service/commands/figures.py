@@ -114,7 +114,8 @@ def challengers(model: Model, *, full: bool = False) -> dict[str, Any]:
             name: {
                 **_figures(shadow, full=full),
                 "stopped": shadow.stopped,
-                "compared": compared(shadow.metrics, model.metrics),
+                # A challenger that has stopped predicts nothing that the champion predicts now.
+                "compared": None if shadow.stopped is not None else compared(shadow.metrics, model.metrics),
             }
             for name, shadow in sorted(model.shadows.items())
         },

@@ -10,7 +10,7 @@ import numpy as np
 
 from hinged.service.commands.ask import Offer, Planned, hashed
 from hinged.service.data.costs import ASK
-from hinged.service.errors import Gone
+from hinged.service.errors import Conflict, Gone
 from hinged.service.model.decisions.alerts import Alert
 from hinged.service.model.decisions.costs import ASKED
 from hinged.service.model.events import ModelEvent
@@ -48,11 +48,17 @@ class Ration(Offer):
         """Take the best decision of each contender if it is left, otherwise the next best. The answer contains the
         number of each decision: ASKED for a question, NOTHING_LEFT for none.
 
-        An alert that waits, a question in the pool, and a question whose label was learned are not counted again.
+        An alert that waits, a question in the pool, and an example whose label was learned are not counted again.
+        Raise Conflict if an id occurs with different x.
         """
         for given in model.tombstones.known(self.ids):
             place = self._place(self.ids.index(given))
             raise Gone(f"examples[{place}]: the example with id {given!r} was forgotten", index=place, id=given)
+        first: dict[str, bytes] = {}
+        for index, (given, digest) in enumerate(zip(self.ids, self.digests, strict=True)):
+            if first.setdefault(given, digest) != digest:
+                place = self._place(index)
+                raise Conflict(f"examples[{place}]: the request has {given!r} with another x", index=place, id=given)
         numbers, events = self._share(model, now_ms)
         asked = np.flatnonzero(numbers == ASKED)
         if asked.size:
@@ -110,10 +116,10 @@ class Ration(Offer):
         for r, (given, number) in enumerate(zip(self.ids, numbers.tolist(), strict=True)):
             if number < len(self.names):
                 alert = model.alerts.waiting.get(given)
-                found[r] = alert is not None and alert.decision == self.names[number]
+                waits = alert is not None and alert.decision == self.names[number]
             else:
                 waits = model.pool.find(given) is not None
-                found[r] = waits or given in self.learned or model.answers.number_of(given) is not None
+            found[r] = waits or given in self.learned or model.answers.number_of(given) is not None
         return found
 
     def _alert(self, row: int, number: int, gain: float, now_ms: int) -> Alert:

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 
 import numpy as np
 
+from hinged.frames import contains
 from hinged.service.commands.change import Located
 from hinged.service.data.examples import SERVER_ID
 from hinged.service.data.inputs import content_of, x_digests
 from hinged.service.model.answers import FirstAnswer, FirstAnswers
-from hinged.service.model.events import ModelEvent, decode_event
+from hinged.service.model.events import KINDS, ModelEvent, decode_event
 from hinged.service.model.events.learning import ExamplesLearned
 from hinged.service.model.events.states import ModelImported
 from hinged.service.model.metrics import UNKNOWN
 from hinged.service.model.model import Model
-from hinged.service.model.state import answers_of
+from hinged.service.model.state import answers_of, ids_of
 from hinged.service.store.base import Damaged, Store
 
 
@@ -81,6 +84,26 @@ class Lookup:
             if isinstance(event, ModelImported) and (number := answers_of(event.state).number_of(given)) is not None:
                 return Located(position, number, None)
         return None
+
+    def names(self, given: str) -> bool:
+        """Return whether an event or a snapshot names an example, although the model may have dropped it. May run on
+        any thread, and reads the whole log.
+        """
+        quoted = json.dumps(given).encode()  # as in the facts of a frame; found faster than the facts are read
+        for _, record in self._store.read_around(self._name, 0):
+            if contains(record.payload, quoted):
+                kind = KINDS.get(record.kind)
+                try:
+                    if kind is None or given in kind.named(record.payload):
+                        return True
+                except (KeyError, TypeError, ValueError):  # the event cannot be read, so it may name the example
+                    return True
+        for position in self._store.snapshots(self._name):
+            with suppress(KeyError, ValueError, Damaged):  # a newer snapshot replaced it, or nobody can read it
+                state = self._store.get_snapshot(self._name, position)
+                if contains(state, quoted) and given in ids_of(state):
+                    return True
+        return False
 
     def _find_number(self, model: Model, number: int) -> Located | None:
         """Find an example without an id by its number, and return its place. The store has no index for numbers."""

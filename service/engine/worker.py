@@ -148,6 +148,16 @@ class Worker(Actor):
         self.check_running()
         return await self.command(replace(command, located=await self._locate(command.given)))
 
+    async def forget(self, given: str) -> dict[str, Any]:
+        """Forget an example and return the answer, even if the model has dropped it and only the log names it."""
+        try:
+            return await self.change(Forget(given))
+        except NotFound:
+            names = partial(self.journal.lookup.names, given)
+            if not await self._event_loop.run_in_executor(self.readers, names):
+                raise
+        return await self.change(Forget(given, named=True))
+
     async def example(self, given: str) -> dict[str, Any]:
         """Return an example that the model or its log contains. Raise NotFound if neither contains it, Gone if it was
         forgotten.

@@ -14,7 +14,7 @@ from typing import Any, Self, TypeVar
 
 import numpy as np
 
-from hinged.frames import BadFrame, decode, encode
+from hinged.frames import BadFrame, decode, encode, peek
 from hinged.service import limits
 from hinged.service.data.classes import Labels, label_key
 from hinged.service.data.inputs import Inputs
@@ -305,3 +305,19 @@ def answers_of(snapshot: bytes) -> FirstAnswers:
     answers = FirstAnswers(max(1, len(facts["answers"]["ids"])))
     answers.load(facts["answers"], {name.removeprefix("answers."): array for name, array in arrays.items()})
     return answers
+
+
+def ids_of(snapshot: bytes) -> list[str | None]:
+    """Return the ids of the examples that a snapshot names."""
+    facts = peek(snapshot, SNAPSHOT)
+    learners = (facts.get("learner", {}), *facts.get("shadows", {}).values())
+    return [
+        *facts["answers"]["ids"],
+        *(given for _, given in facts.get("old_ids", ())),
+        *(candidate["id"] for candidate in facts.get("pool", {}).get("candidates", ())),
+        *facts.get("pending", {}).get("ids", ()),
+        *(answer["id"] for answer in facts.get("annotators", {}).get("answers", ())),
+        *(given for given, _ in facts.get("revisions", {}).get("newest", ())),
+        *(alert[0] for alert in facts.get("alerts", {}).get("waiting", ())),
+        *(given for learner in learners for given in learner.get("warm_ids", ())),
+    ]

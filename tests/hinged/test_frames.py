@@ -199,3 +199,12 @@ def test_any_list_of_arrays_is_decoded_or_raises_bad_frame(header, body):
         return
     assert found == header["facts"]
     assert {name for name, _, _ in header["arrays"]} == set(found_arrays)
+
+
+@pytest.mark.parametrize("piece", [1, 2, 3, 7])
+@given(st.binary(max_size=30), st.binary(min_size=1, max_size=4))
+def test_bytes_are_found_across_the_borders_of_pieces(piece, data, part):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(frames, "PIECE_BYTES", piece)
+        for inside in (data, data + part + data):
+            assert frames.contains(inside, part) == (part in inside)

@@ -26,7 +26,6 @@ from hinged.service.commands.change import (
     Challenge,
     Configure,
     Correct,
-    Forget,
     Promote,
     Retire,
 )
@@ -53,7 +52,7 @@ group = Group("changes")
 async def forget(model: str, example: str, request: Request) -> Response:
     """Forget an example: 200 when the example is gone, or 202 with a job if that takes longer."""
     worker = registry_of(request).get(model)
-    return await changed(model, worker, await worker.change(Forget(example)))
+    return await changed(model, worker, await worker.forget(example))
 
 
 @group.serves(ExampleOperations.correct, CHANGED, Gone, StoreUnavailable, takes=CORRECTION_BODY, statuses=(200, 202))

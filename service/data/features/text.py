@@ -10,7 +10,7 @@ from pydantic import Field, TypeAdapter
 from hinged.service.data.features.base import Candidates
 from hinged.service.data.features.columns.texts import BUCKETS, Texts
 from hinged.service.data.features.embeddings.encoder import Embedding
-from hinged.service.data.features.embeddings.named import embedding_named
+from hinged.service.data.features.embeddings.named import EMBEDDING_NAME, embedding_named
 from hinged.service.data.features.embeddings.static import StaticWords
 from hinged.service.data.features.named import RecordFeatures
 from hinged.service.data.features.reader import Reader
@@ -24,7 +24,6 @@ if TYPE_CHECKING:  # parts.py imports this module
 
 
 DIM_MIN = 2**8  # columns of counted words
-EMBEDDING_NAME = "^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$"
 EMBEDDED_WORK = 3  # cost of a character of a new word in an embedding, in characters whose words are counted
 TEXT_WORK = 20  # cost of a text apart from its words, in characters
 

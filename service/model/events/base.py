@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
-from hinged.frames import BadFrame, decode, encode
+from hinged.frames import BadFrame, decode, encode, peek
 from hinged.service.model.tombstones import Tombstones
 from hinged.service.store.base import Event
 from hinged.solvers.core.reports import Finish
@@ -90,6 +90,12 @@ class ModelEvent(ABC):
     def given_ids(self) -> Sequence[str]:
         """Return the ids that clients gave. The store finds the event under these ids."""
         return ()
+
+    @classmethod
+    def named(cls, payload: bytes) -> Sequence[str | None]:
+        """Return the ids of all examples that a payload names. Nothing else of the payload is read."""
+        ids: list[str | None] = peek(payload, cls.KIND).get("ids", [])
+        return ids
 
     def record(self) -> Event:
         """Return the event in the form in which the store keeps it."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
-from hinged.frames import PIECE, encode
+from hinged.frames import PIECE, encode, peek
 from hinged.service.model.decisions.alerts import Alert
 from hinged.service.model.events.base import NOTHING, Array, ErasedWhole, Facts, Outcome
 
@@ -91,6 +91,11 @@ class AlertsRaised(ErasedWhole):
     def read(cls, facts: dict[str, Any], arrays: dict[str, Array]) -> Self:
         """Return the event that the parts of a payload describe."""
         return cls([Alert(*alert) for alert in facts["alerts"]], facts["at_ms"])
+
+    @classmethod
+    def named(cls, payload: bytes) -> list[str | None]:
+        """Return the ids of the alerts."""
+        return [given for given, *_ in peek(payload, cls.KIND)["alerts"]]
 
     def admit(self, coming: Coming) -> None:
         """Refuse an alert that is listed twice."""

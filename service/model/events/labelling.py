@@ -173,6 +173,11 @@ class CandidatesLeased(Facts, ErasedWhole):
     again: list[str]
     at_ms: int
 
+    @classmethod
+    def named(cls, payload: bytes) -> list[str | None]:
+        """Return the ids of the candidates."""
+        return [lease["id"] for lease in peek(payload, cls.KIND)["leases"]]
+
     def admit(self, coming: Coming) -> None:
         """Refuse candidates that are not in the pool."""
         for lease in self.leases:

@@ -249,6 +249,11 @@ class ExampleRevised(Facts, ErasedWhole):
     changed_ms: int
     at_ms: int
 
+    @classmethod
+    def named(cls, payload: bytes) -> list[str | None]:
+        """Return the id of the example."""
+        return [peek(payload, cls.KIND)["id"]]
+
     def admit(self, coming: Coming) -> None:
         """Accept always."""
 
@@ -306,6 +311,11 @@ class PredictionsMade(ErasedWhole):
     def read(cls, facts: dict[str, Any], arrays: dict[str, Array]) -> Self:
         """Return the event that the parts of a payload describe."""
         return cls(read_predictions(facts["predictions"], arrays), facts["at_ms"])
+
+    @classmethod
+    def named(cls, payload: bytes) -> list[str | None]:
+        """Return the ids of the predictions."""
+        return [*peek(payload, cls.KIND)["predictions"]["ids"]]
 
     def admit(self, coming: Coming) -> None:
         """Refuse predictions that do not fit this model's form and classes."""

@@ -21,7 +21,7 @@ from hinged.service.model.events.base import (
     Redacted,
 )
 from hinged.service.model.jobs import Jobs
-from hinged.service.model.state import SNAPSHOT, answers_of
+from hinged.service.model.state import SNAPSHOT, answers_of, ids_of
 from hinged.service.model.tombstones import Tombstones
 
 if TYPE_CHECKING:
@@ -88,6 +88,11 @@ class _Whole(ModelEvent):
 
     def _facts(self) -> dict[str, Any]:
         return {"at_ms": self.at_ms}
+
+    @classmethod
+    def named(cls, payload: bytes) -> list[str | None]:
+        """Return the ids of the examples that the state names."""
+        return ids_of(cls.decoded(payload).state)
 
     @classmethod
     def read(cls, facts: dict[str, Any], arrays: dict[str, Array]) -> Self:

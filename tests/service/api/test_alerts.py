@@ -121,6 +121,38 @@ def test_an_invalid_query_is_refused(ask, query):
     refusal(ask("GET", f"/models/alerting/alerts?order=best&{query}"), 422, "invalid")
 
 
+@pytest.mark.parametrize("cursor", ["x/1", "nan/1", "inf/1", "/1"])
+@pytest.mark.usefixtures("model")
+def test_both_orders_refuse_a_cursor_without_a_gain(ask, cursor):
+    for order in ("best", "newest"):
+        refusal(ask("GET", f"/models/alerting/alerts?order={order}&cursor={cursor}"), 422, "invalid")
+
+
+def test_an_id_with_two_x_in_a_request_is_refused(ask):
+    with Client(ask.url) as client:
+        alerting(client, "twofold")
+        before = client.model("twofold")
+        for other in ([2.5, 0], [-3, 0]):  # an alert, and a question
+            twice = [{"id": "new", "x": [3, 0]}, {"x": [0, 0]}, {"id": "new", "x": other}]
+            answer = ask("POST", "/models/twofold/decide", json={"examples": twice})
+            assert refusal(answer, 409, "conflict")["details"] == {"index": 2, "id": "new"}
+        after = client.model("twofold")
+        assert [after[part] for part in ("alerts", "capacity", "pool")] == [
+            before[part] for part in ("alerts", "capacity", "pool")
+        ]
+
+
+def test_a_labelled_example_raises_no_further_alert(ask):
+    with Client(ask.url) as client:
+        given = alerting(client, "labelled")[0]["alert"]
+        client.learn("labelled", {"id": given, "y": "fraud"})
+        before = client.model("labelled")
+        again = [one for one in told(200, 2) if one["id"] == given]
+        assert client.decide("labelled", again)["results"][0]["decision"] == "fraud"
+        after = client.model("labelled")
+        assert (after["alerts"], after["capacity"]) == (before["alerts"], before["capacity"])
+
+
 @pytest.mark.parametrize("body", [{}, {"ids": []}, {"ids": "p1"}, {"ids": [1]}, {"ids": ["a"], "who": "b"}])
 @pytest.mark.usefixtures("model")
 def test_an_invalid_acknowledgement_is_refused(ask, body):

@@ -267,6 +267,15 @@ def test_a_killed_server_has_the_same_answers_and_stops_at_other_files(tmp_path,
         assert ask("GET", model.path).json()["error"]["details"]["state"] == "stopped"
 
 
+@pytest.mark.parametrize("name", ["two words", ".hidden", "größe", "wordllama", "a" * 101])
+def test_a_server_does_not_start_with_a_name_that_no_client_can_give(tmp_path, name):
+    written(tmp_path / "shelf" / name)
+    code, said = RunningServer(tmp_path / "data", embeddings=tmp_path / "shelf").run()
+    assert code == 1
+    assert f"except wordllama, got {name}" in said
+    assert "Traceback" not in said
+
+
 @pytest.mark.parametrize("processes", [1, 2])
 def test_a_server_does_not_start_with_a_damaged_embedding(tmp_path, processes):
     shelf = tmp_path / "shelf"

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hinged.service.commands.change import Challenge, Forget, Promote, Retire
+from hinged.service.commands.figures import challengers
 from hinged.service.data.parts import LIVES
 from hinged.service.errors import Conflict, NotFound
 from hinged.service.settings import Settings
@@ -24,6 +25,17 @@ async def test_a_challenger_that_is_retired_during_its_retraining_stays_retired(
     await while_folding(worker, Forget("s1-1"), Retire("other"))
     assert not worker.model.shadows
     await worker.learn(learning(worker.model, examples_of(2, 5)))
+
+
+@on_worker()
+async def test_a_challenger_that_has_stopped_is_not_compared_with_later_predictions(worker):
+    await worker.learn(learning(worker.model, examples_of(1, 20)))
+    await changed(worker, Challenge("small", {"points_max": 30, "when_full": "refuse"}, Settings()))
+    assert challengers(worker.model)["shadows"]["small"]["compared"]["examples"] == 19
+    await worker.learn(learning(worker.model, examples_of(2, 200)))
+    small = challengers(worker.model)["shadows"]["small"]
+    assert small["stopped"]
+    assert small["compared"] is None
 
 
 def flipped(n, at, seed=0):

@@ -213,6 +213,41 @@ async def test_forgetting_is_not_refused_when_the_log_is_trimmed(worker, store):
     await worker.learn(learning(worker.model, [("later", [0.0, 0.0], "a")]))
 
 
+@pytest.mark.long
+def test_an_id_that_the_model_has_dropped_is_forgotten_too(tmp_path):
+    """No byte stays of a prediction, a candidate or an alert that only the log or an older snapshot names."""
+    limits = {"pool_max": 2, "pending_max": 2, "pending_durable": True}
+    costs = {"costs": {"b": {"a": 50}, "a": {"b": 1}}, "capacity": {"b": {"most": 1_000, "per": "366d"}}}
+    named = {"examples": [{"id": NEEDLE, "x": [2.5, 0]}]}
+    others = {"examples": [{"id": f"other{k}", "x": [2.5, k]} for k in range(1, 4)]}
+    steps = {
+        "predicted": [("predict", named), ("predict", others)],
+        "offered": [("pool", named), ("pool", others)],
+        "acknowledged": [("decide", named), ("alerts/acknowledge", {"ids": [NEEDLE]}), ("predict", others)],
+        "undone": [("pool", named), ("queries", {"n": 1, "annotator": "ann"}), ("rollback", {"position": 4})],
+        "trimmed": [("pool", named), ("snapshot", None), ("pool", others), ("snapshot", None)],
+        "imported": [("pool", named), ("import", None), ("pool", others)],
+    }
+    with RunningServer(tmp_path / "data", log_kept=0) as server, Asking(server.url) as ask:
+        for name, asked in steps.items():
+            model = ask.new_model(name, labels=limits, **costs)
+            model.learn(*(example([k % 2 * 2 + k / 100, 0], "ab"[k % 2], f"e{k}") for k in range(100)))
+            for step, body in asked:
+                content = {"json": body}
+                if step == "import":
+                    content = {"content": ask("GET", f"{model.path}/export").content}
+                    content |= {"headers": {"content-type": "application/octet-stream"}}
+                    ask("DELETE", model.path)
+                answer = ask("POST", f"{model.path}/{step}", **content)
+                assert answer.status_code < 300, (name, step, answer.text)
+            assert found_in(tmp_path / "data", NEEDLE.encode()), name
+            for unknown in ("b", "ids"):  # a class, and a part of an event
+                refusal(ask("DELETE", f"{model.path}/examples/{unknown}"), 404, "not_found")
+            answer = ask("DELETE", f"{model.path}/examples/{NEEDLE}")
+            assert answer.status_code == 200 or until_ended(ask, answer.json()["job"])["state"] == "done", name
+            assert found_in(tmp_path / "data", NEEDLE.encode()) == [], name
+
+
 @on_worker()
 async def test_an_unknown_example_cannot_be_forgotten(worker):
     await worker.learn(learning(worker.model, examples_of(1, 3)))
