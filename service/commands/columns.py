@@ -28,8 +28,8 @@ def columns_of(model: Model) -> list[ColumnFigures]:
     """Return what the first FIELDS_MAX names of x became. Dense features have numbers as names."""
     fields = model.configuration.features.fields(model.learner.warmup.encoder, FIELDS_MAX)
     held = model.solver.point_scores()
+    may_lack = model.configuration.features.MAY_LACK
     rows = held.rows if held is not None and len(held.rows) else None
-    has_missing = model.configuration.features.type == "named"
     shares = None if rows is None else np.bincount(rows.indices, minlength=rows.dim) / len(rows)
     effects = [None for _ in fields] if rows is None else _effects(model, fields, rows)
     return [
@@ -39,7 +39,7 @@ def columns_of(model: Model) -> list[ColumnFigures]:
             "values": len(field.values),
             "frequent": [] if shares is None else _frequent(field, shares),
             "usual": field.usual,
-            "missing": None if rows is None or not has_missing else _missing(field, rows),
+            "missing": _missing(field, rows) if rows is not None and may_lack else None,
             "effect": effect,
         }
         for field, effect in zip(fields, effects, strict=True)

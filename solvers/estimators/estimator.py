@@ -174,7 +174,8 @@ class SolverEstimator(Fitted, BaseEstimator):
 
     def _columns(self, X: Any) -> Array:
         """Return the decision values (n, K)."""
-        return self._learner.decision(self._rows(X))
+        rows = self._rows(X)
+        return self._learner.decision(rows)
 
     def _rows(self, X: Any) -> Rows:
         """Return X as a batch for the solver."""

@@ -36,12 +36,14 @@ class Features(Part):
     NEW: the values of parts that the configuration of a new model leaves out. Features from a log, or features
     named in a change, have the defaults of the fields instead.
     IN_ROWS: whether x is a row of numbers. A client may send rows of numbers as bytes.
+    MAY_LACK: whether x may lack a value.
     """
 
     X: ClassVar[Any]
     ONE: ClassVar[TypeAdapter[Any]]
     NEW: ClassVar[Mapping[str, Any]] = {"warmup_candidates": True}
     IN_ROWS: ClassVar[bool] = False
+    MAY_LACK: ClassVar[bool] = False
 
     if TYPE_CHECKING:  # fields, or properties that depend on fields
 

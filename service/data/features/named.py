@@ -88,6 +88,7 @@ class NamedFeatures(RecordFeatures):
     X: ClassVar[Any] = RecordX
     ONE: ClassVar[TypeAdapter[Any]] = TypeAdapter(RecordX)
     NEW: ClassVar[Mapping[str, Any]] = {**Features.NEW, "times": True, "identifiers": True, "tails": True, "since": ()}
+    MAY_LACK: ClassVar[bool] = True
 
     type: Literal["named"]
     warmup: int = Field(1000, ge=0, le=100_000, description="examples after which the columns are fixed")
