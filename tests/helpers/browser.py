@@ -87,7 +87,7 @@ class Tab:
         for title in titles or closed.locator("> summary h2").all_inner_texts():
             fold = closed.filter(has=self.page.get_by_role("heading", name=title, exact=True))
             if fold.count():
-                fold.locator("> summary").click()
+                fold.locator("> summary").press("Enter")  # a click may miss it while the folds above it grow
                 fold.wait_for(state="detached")
         return self.page
 

@@ -1,6 +1,6 @@
 // A field for a value that the server's OpenAPI document describes: a number, a choice, texts, or several of them.
 
-import { html } from "./vendor/htm-preact.js";
+import { html, useState } from "./vendor/htm-preact.js";
 import { shownLabel } from "./parts.js";
 
 export const spoken = (name) => name.replaceAll("_", " ");
@@ -56,6 +56,17 @@ const chosen = (schema, value, all) => (schema.discriminator ? plain({ $ref: sch
 
 const read = (text) => (text.trim() !== "" && Number.isFinite(Number(text)) ? Number(text) : text);
 
+// A field of texts, one a line. The typed text is a state, because each refresh of the view writes the field.
+function Lines({ label, schema, value, set, about }) {
+  const [text, setText] = useState((value ?? []).join("\n"));
+  const change = (e) => {
+    setText(e.target.value);
+    const lines = e.target.value.split("\n").filter((line) => line.trim());
+    set(lines.length || !schema.none ? lines.map((line) => (schema.prefixItems ? read(line) : line)) : null);
+  };
+  return html`<label>${label}, one a line <textarea name="value" rows="3" cols="30" value=${text} onInput=${change} />${about}</label>`;
+}
+
 export function Control({ label, schema, value, set, classes, all }) {
   const about = schema.description && html` <small>${told(schema.description)}</small>`;
   const listed = (options) => html`<label>${label} <select value=${JSON.stringify(value ?? null)} onChange=${(e) => set(JSON.parse(e.target.value))}>
@@ -73,10 +84,7 @@ export function Control({ label, schema, value, set, classes, all }) {
     return html`<label>${label} <input name="value" type="number" step=${schema.type === "integer" ? 1 : "any"} min=${schema.minimum} max=${schema.maximum} required=${!schema.none}
       placeholder=${schema.default ?? ""} value=${value ?? ""} onInput=${(e) => set(e.target.value === "" ? null : Number(e.target.value))} />${about}</label>`;
   }
-  if (schema.type === "array") {
-    return html`<label>${label}, one a line <textarea name="value" rows="3" cols="30" value=${(value ?? []).join("\n")}
-      onChange=${(e) => { const lines = e.target.value.split("\n").filter((line) => line.trim()); set(lines.length || !schema.none ? lines.map((line) => (schema.prefixItems ? read(line) : line)) : null); }} />${about}</label>`;
-  }
+  if (schema.type === "array") return html`<${Lines} label=${label} schema=${schema} value=${value} set=${set} about=${about} />`;
   const long = schema.maxLength > 1000, change = (e) => set(e.target.value === "" ? null : long ? e.target.value : read(e.target.value));
   return html`<label>${label} ${long ? html`<textarea rows="5" cols="48" maxlength=${schema.maxLength} value=${value ?? ""} onInput=${change} />` : html`<input name="value" value=${value ?? ""} onInput=${change} />`}${about}</label>`;
 }
