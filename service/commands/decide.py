@@ -139,14 +139,14 @@ async def decide(
         raise Conflict('the model has no costs; PATCH them, such as {"costs": {"fraud": {"ok": 50}, "ask": 2}}')
     check_details(published, details)
     found = await decided_soon(deciding, published, inputs, lambda xs: verdicts_of(published, xs))
-    rows, questions, alerts = _contenders(published, found), dict[int, str](), dict[int, str]()
+    limited = _limited(published)
+    rows, questions, alerts = _contenders(published, found, limited), dict[int, str](), dict[int, str]()
     if rows.size:
         build = partial(_offer, published, found, inputs, ids, rows)
         offer = await asyncio.to_thread(build) if rows.size > FEW else build()
         answer = await deciding.command(offer)
         if isinstance(offer, Ration):
             found = _rationed(found, offer, rows, answer["decisions"])
-        limited = _limited(published)
         for r, number, taken in zip(rows.tolist(), found.numbers[rows].tolist(), offer.ids, strict=True):
             if number == ASKED:
                 questions[r] = taken
@@ -159,11 +159,12 @@ async def decide(
     return DecisionsMade(published, found, ids, questions, alerts, details)
 
 
-def _contenders(published: Published, found: Verdicts) -> Array:
-    """Return the rows that a person should see, and the rows whose decisions have a capacity."""
+def _contenders(published: Published, found: Verdicts, limited: Sequence[int]) -> Array:
+    """Return the rows that a person should see, and the rows whose decisions have a capacity. limited: the classes with
+    a capacity.
+    """
     asking = published.costs is not None and published.costs.ask is not None  # otherwise ASKED means an unknown class
     rows = found.numbers == ASKED if asking else np.zeros(found.numbers.size, bool)
-    limited = _limited(published)
     return np.flatnonzero(rows | np.isin(found.numbers, limited) if limited else rows)
 
 

@@ -1,4 +1,4 @@
-"""How people see the parts of a configuration: in groups, some of which take effect at once."""
+"""How people see the parts of a configuration: in groups. The parts of some groups take effect at once."""
 
 from __future__ import annotations
 

@@ -75,7 +75,7 @@ class Allowance:
 
     @classmethod
     def new(cls, most: int, per_ms: int) -> Allowance:
-        """Return an allowance of which nothing was taken. It begins with its first contender."""
+        """Return an allowance before its first contender, with which its first period begins."""
         return cls(most, per_ms, -1, np.zeros(SLOTS), np.zeros(SLOTS), np.zeros(BINS))
 
     def at(self, now_ms: int) -> Allowance:
