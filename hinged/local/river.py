@@ -14,9 +14,12 @@ from hinged.local.parts import label_of, parts_of
 from hinged.service.data.classes import score_name
 from hinged.service.model.metrics import UNKNOWN
 from hinged.service.model.view import Decided
+from hinged.solvers.core.parameters import check, number
 
 X = dict[base.typing.FeatureName, Any] | str
 """An x: values by name, or a text."""
+
+WEIGHT = {"w": number(least=0.0)}
 
 
 @dataclass(eq=False, repr=False)
@@ -51,7 +54,6 @@ class RiverClassifier(base.Classifier):
 
     See Also
     --------
-    SVMClassifier : One solver, for features that are numbers.
     hinged.sklearn.HingedClassifier : The same model for scikit-learn.
 
     Examples
@@ -88,7 +90,7 @@ class RiverClassifier(base.Classifier):
     def _multiclass(self) -> bool:
         return True
 
-    def learn_one(self, x: X, y: base.typing.ClfTarget) -> None:
+    def learn_one(self, x: X, y: base.typing.ClfTarget, w: float = 1.0) -> None:
         """Learn one example.
 
         Parameters
@@ -97,15 +99,21 @@ class RiverClassifier(base.Classifier):
             Values by name, or a text. The first x decides which of the two.
         y : str, int or bool
             Label.
+        w : float, default 1.0
+            Weight, >= 0: a factor of the example's C, or of its step if the solver has no C. With 0 the example is not
+            learned.
 
         Raises
         ------
         ValueError
-            The example is invalid; then nothing has changed.
+            The example or its weight is invalid; then nothing has changed.
         """
+        check({"w": w}, WEIGHT)
         local = self._local or self._new(NAMED if isinstance(x, Mapping) else TEXT)
-        local.learn(inputs_of([x], local.configuration), [label_of(y)])
-        self._local = local
+        inputs, labels = inputs_of([x], local.configuration), [label_of(y)]
+        if w > 0:
+            local.learn(inputs, labels, () if w == 1 else [w])
+            self._local = local
 
     def predict_one(self, x: X, **_: Any) -> base.typing.ClfTarget | None:
         """Predict a label.
@@ -142,6 +150,25 @@ class RiverClassifier(base.Classifier):
             return {}
         decided = self._decided(self._local, x)
         return dict(zip(self._local.labels, self._local.probabilities(decided)[0].tolist(), strict=True))
+
+    def decision_one(self, x: X) -> dict[base.typing.ClfTarget, float]:
+        """Compute decision values.
+
+        Parameters
+        ----------
+        x : dict or str
+            Values by name, or a text.
+
+        Returns
+        -------
+        dict
+            Decision value of each label; empty before the first example. With two labels, the decision values differ
+            only in their sign.
+        """
+        if self._local is None:
+            return {}
+        scores = self._local.scores(self._decided(self._local, x))[0]
+        return dict(zip(self._local.labels, scores.tolist(), strict=True))
 
     def _decided(self, local: LocalModel, x: X) -> Decided:
         return local.decide(inputs_of([x], local.configuration))

@@ -1,11 +1,13 @@
 import datetime as dt
 import pickle
 import random
+import subprocess
+import sys
 
 import pytest
 from river import checks, datasets, evaluate, metrics
 
-from hinged.river import HingedClassifier, SVMClassifier
+from hinged.river import HingedClassifier
 from hinged.sklearn import HingedClassifier as Batch
 
 
@@ -88,22 +90,47 @@ def test_invalid_input_is_refused_before_anything_changes():
     ("parameters", "solver"),
     [
         ({}, "auto"),
-        ({"points_max": 50}, "auto"),
+        ({"configuration": {"points_max": 50}}, "auto"),
         ({"C": 1.0}, "lasvm"),
         ({"gamma": 0.1}, "lasvm"),
-        ({"tol": 0.1}, "lasvm"),
+        ({"configuration": {"tol": 0.1}}, "lasvm"),
     ],
 )
-def test_the_solver_of_both_classifiers_follows_the_rule_of_a_server(parameters, solver):
-    by_number, by_name = (
-        SVMClassifier(**parameters),
-        HingedClassifier(
-            **{name: value for name, value in parameters.items() if name in ("C", "gamma")},
-            configuration={name: value for name, value in parameters.items() if name not in ("C", "gamma")},
-        ),
-    )
-    for k in range(20):
-        for model in (by_number, by_name):
-            model.learn_one({"a": float(k % 2), "b": float(k % 3)}, k % 2)
-    assert by_number._learner.name == solver
-    assert by_name._local.configuration.solver == solver
+def test_the_solver_follows_the_rule_of_a_server(parameters, solver):
+    model = HingedClassifier(**parameters)
+    model.learn_one({"a": 1.0}, True)
+    assert model._local.configuration.solver == solver
+
+
+@pytest.mark.parametrize("solver", ["lasvm", "ogd", "smo"])
+def test_a_weight_is_a_factor_of_C_and_weight_0_leaves_an_example_out(solver):
+    weighted = HingedClassifier(solver=solver, gamma=0.5)
+    by_class = HingedClassifier(solver=solver, gamma=0.5, class_weight={"fraud": 3.0})
+    for x, y in payments():
+        weighted.learn_one(x, y, w=3.0 if y == "fraud" else 1)
+        weighted.learn_one(x, "fraud" if y == "fine" else "fine", w=0)
+        by_class.learn_one(x, y)
+        assert weighted.decision_one(x) == by_class.decision_one(x)
+
+
+@pytest.mark.parametrize("w", [-1.0, float("nan"), float("inf"), "1", None, 1e16])
+def test_an_invalid_weight_is_refused_before_anything_changes(w):
+    model = HingedClassifier()
+    with pytest.raises(ValueError, match=r"w must be a number >= 0|weight"):
+        model.learn_one({"a": 1.0}, True, w=w)
+    assert model.decision_one({"a": 1.0}) == {}
+
+
+def test_decision_values_are_by_label():
+    model = HingedClassifier(C=10.0)
+    assert model.decision_one({"x": 1.0}) == {}
+    for k in range(60):
+        model.learn_one({"x": float(k % 3) + 0.01 * k}, "abc"[k % 3])
+        scores = model.decision_one({"x": 1.0})
+        assert list(scores) == list("abc")[: k + 1]
+
+
+def test_without_river_it_says_what_is_missing():
+    program = "import sys; sys.modules['river'] = None; import hinged.river"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert "Lacking: hinged.river needs the package river" in done.stderr

@@ -13,11 +13,9 @@ from tests.helpers import forked_programs
 from tests.helpers.server import ROOT
 
 LEARN = """
-from hinged.river import SVMClassifier
-model = SVMClassifier("fogd", gamma=1.0, scale=None)
-for k in range(4):
-    model.learn_one({"a": k, "b": 1}, k % 2)
-print("learned", model.predict_one({"a": 1, "b": 1}))
+from hinged.sklearn import FOGDClassifier
+model = FOGDClassifier(gamma=1.0).fit([[0, 1], [1, 1], [2, 1], [3, 1]], [0, 1, 0, 1])
+print("learned", model.predict([[1, 1]]))
 """
 
 

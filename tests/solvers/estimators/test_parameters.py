@@ -6,7 +6,6 @@ from sklearn.datasets import make_blobs
 from sklearn.model_selection import GridSearchCV, ParameterGrid
 
 import hinged.sklearn
-from hinged.river import SVMClassifier
 from hinged.solvers.core.parameters import check
 from hinged.solvers.estimators.loading import CLASSIFIERS
 
@@ -61,19 +60,3 @@ def test_a_grid_with_text_for_a_number_says_so_at_its_first_fit():
     search = GridSearchCV(hinged.sklearn.LASVMClassifier(), {"C": ["1", "10"]}, cv=2, error_score="raise")
     with pytest.raises(ValueError, match=r"C must be a number > 0 and < 1e.15 or 'auto', got '1'"):
         search.fit(X, y)
-
-
-@pytest.mark.parametrize(
-    ("parameters", "problem"),
-    [
-        ({"C": "1"}, "C must be None or a number > 0 and < 1e.15, got '1'"),
-        ({"gamma": "wide"}, "gamma must be a number > 0 and < 1e.15 or 'scale' or 'auto', got 'wide'"),
-        ({"kernel": "poly"}, "kernel must be one of linear, polynomial, rbf, laplacian, got 'poly'"),
-        ({"warmup": 0}, "warmup must be an integer >= 1, got 0"),
-        ({"precision": "half"}, "precision must be None or one of float32, float64, got 'half'"),
-        ({"solver": "bsca", "budget": "500"}, "budget must be an integer from 2 to 2147483647, got '500'"),
-    ],
-)
-def test_the_classifier_for_River_checks_its_parameters(parameters, problem):
-    with pytest.raises(ValueError, match=problem):
-        SVMClassifier(**parameters)
