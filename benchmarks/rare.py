@@ -18,7 +18,7 @@ from datasets import arguments, load
 from models import learned, new_learner
 from refitted import keel
 from results import Table, keep
-from sklearn.metrics import average_precision_score
+from sklearn.metrics import average_precision_score, balanced_accuracy_score
 
 from hinged.service.data.features.rows import dense_rows
 from hinged.solvers.warm import warm_up
@@ -27,6 +27,8 @@ MOST, BATCH, FLAGGED = 20_000, 50, 0.01
 LAPLACIAN = {"kernel": {"type": "laplacian"}}
 MACHINES = {
     "race": {},
+    "race, balanced": {"goal": "balanced"},
+    "race, weight 20": {"class_weight": {"yes": 20}},
     "race, rules 2": {"solver": "auto", "rules": 2},
     "lasvm": {"solver": "lasvm"},
     "lasvm, C 10": {"solver": "lasvm", "C": 10},
@@ -70,19 +72,24 @@ def main():
     parser.add_argument("--share", type=float, default=0.005)
     options = parser.parse_args()
     warm_up("auto")
-    precision, recall = (
-        Table("stream", "examples", "positives", *MACHINES, title=title)
-        for title in ("Average precision", f"Recall at the {FLAGGED:.0%} with the highest scores")
+    titles = (
+        "Average precision",
+        f"Recall at the {FLAGGED:.0%} with the highest scores",
+        "Balanced accuracy",
+        "Accuracy",
     )
+    tables = [Table("stream", "examples", "positives", *MACHINES, title=title) for title in titles]
     for name, X, positive in streams(options.data, options.share):
         head, found = (name, f"{len(X):,}", int(positive.sum())), []
         for body in MACHINES.values():
             scores = scores_of(X, positive, body)
             flagged = np.argsort(-scores, kind="stable")[: round(FLAGGED * len(X))]
-            found.append((average_precision_score(positive, scores), positive[flagged].sum() / positive.sum()))
-        precision.add(*head, *(f"{each[0]:.3f}" for each in found))
-        recall.add(*head, *(f"{each[1]:.2f}" for each in found))
-    keep("rare", precision, recall)
+            recall = positive[flagged].sum() / positive.sum()
+            balanced, right = balanced_accuracy_score(positive, scores > 0), np.mean(positive == (scores > 0))
+            found.append((average_precision_score(positive, scores), recall, balanced, right))
+        for table, digits, figures in zip(tables, (3, 2, 3, 4), zip(*found, strict=True), strict=True):
+            table.add(*head, *(f"{figure:.{digits}f}" for figure in figures))
+    keep("rare", *tables)
 
 
 if __name__ == "__main__":

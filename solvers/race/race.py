@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
+from annotated_types import Ge, Le
 
 from hinged.solvers.core.cores import on_each
 from hinged.solvers.core.families import KERNELS, NAME_OF
@@ -66,8 +67,8 @@ class Race(Solver):
     forgets fast, slowly and never stays. Where one class is rare the race takes more examples to decide. If a label
     comes late, what an arm answered when it was asked counts (late.py). From 2 on, answers count by weight, and arms
     that fade learn only in the first epoch: in a further epoch, faded examples would regain their full weight. With 1,
-    all answers count the same, and all arms learn in further epochs. Other parameters: as in LASVM; an arm may use a
-    smaller idle_max.
+    all answers count the same, and all arms learn in further epochs. goal: "balanced" counts an answer by the rarity of
+    its class (evidence.py). Other parameters: as in LASVM; an arm may use a smaller idle_max.
     """
 
     fades: ClassVar[bool] = True
@@ -80,17 +81,25 @@ class Race(Solver):
         C: float = 1.0,
         cache_bytes: int = CACHE_BYTES,
         rules: Annotated[
-            Literal[1, 2, 3],
+            int,
+            Ge(1),
+            Le(3),
             Since(1),
             "3: Laplacian arms race beside the arms of an RBF kernel; if a label comes late, earlier answers count; "
             "2: answers count by weight, and arms that fade learn in the first epoch only; 1: all answers count the "
             "same, and all arms learn in further epochs",
         ] = 3,
+        goal: Annotated[
+            Literal["accuracy", "balanced"],
+            Since("accuracy"),
+            "what the leading arm is best at; balanced: the mean accuracy over all classes, so that an answer for a "
+            "rare class counts more",
+        ] = "accuracy",
         **parameters: Any,
     ) -> None:
         own = {name: parameters[name] for name in SHARED if name in parameters}
         super().__init__(kernel, dim, C=C, cache_bytes=cache_bytes, **own)
-        self.rules, self.former = rules, rules in {1, 2}
+        self.rules, self.former, self.goal = rules, rules in {1, 2}, goal
         self.shared = {**parameters, "cache_bytes": cache_bytes // CACHES}
         self.learned = 0
         self.evidence = 0.0  # evidence of the examples learned (evidence.py)
@@ -218,7 +227,11 @@ class Race(Solver):
         )
         right = (class_numbers(scores, self.classes) == classes).T
         weights = self.factors[classes] if self.rules > 1 else np.ones(len(rows))
-        evidence = np.ones(len(rows)) if self.former else evidence_of(self.seen, classes)
+        evidence, balance = evidence_of(self.seen, classes)
+        if self.former:
+            evidence = np.ones(len(rows))
+        if self.goal == "balanced":
+            weights = self.weight * balance
         leaders = self._count(right, classes, weights, evidence, asked)
         self.seen = self.seen + np.bincount(classes, minlength=self.classes)
         self.learned += len(rows)

@@ -15,7 +15,7 @@ from hinged.solvers.dual.gap import GapSVM
 from hinged.solvers.dual.lasvm import LASVM
 from hinged.solvers.race import arms, leaving, race
 from hinged.solvers.race.arms import Arm, Setting, first_settings, near, read_settings
-from hinged.solvers.race.evidence import ENOUGH, evidence_of
+from hinged.solvers.race.evidence import ENOUGH, RAREST, evidence_of
 from hinged.solvers.race.leaving import MOST, SURELY, SURELY_LATE, staying
 from hinged.solvers.race.race import LOOK, NEWCOMERS, PATIENCE
 from hinged.solvers.race.standings import (
@@ -273,13 +273,15 @@ def test_a_state_from_before_arms_had_a_loss_goes_on():
 
 @given(classes=st.lists(st.integers(0, 2), max_size=80), before=st.lists(st.integers(0, 500), min_size=3, max_size=3))
 def test_evidence_falls_with_the_share_of_examples_outside_the_most_frequent_class(classes, before):
-    expected, seen = [], list(before)
+    expected, weights, seen = [], [], list(before)
     for number in classes:
         share = (sum(seen) - max(seen) + 1) / (sum(seen) + 2)
         expected.append(min(1.0, ENOUGH * share))
+        weights.append(min(RAREST, (max(seen) + 1) / (seen[number] + 1)))
         seen[number] += 1
-    found = evidence_of(np.array(before), np.array(classes, np.int64))
+    found, balance = evidence_of(np.array(before), np.array(classes, np.int64))
     np.testing.assert_allclose(found, expected, rtol=1e-12)
+    np.testing.assert_allclose(balance, weights, rtol=1e-12)
     assert (found == 1.0).all() or min(sum(before) - max(before), 1) <= 0.1 * (sum(before) + len(classes) + 2)
 
 
@@ -476,6 +478,36 @@ def test_the_arm_that_is_right_on_the_heavier_examples_leads(by_class):
         found.append([weighted_accuracy(X, classes, by_class=by_class, rules=rules) for rules in (1, 2)])
     former, present = np.mean(found, axis=0)
     assert present > former + 0.03
+
+
+@pytest.mark.long
+def test_with_balanced_accuracy_as_the_goal_the_leader_is_better_at_a_rare_class():
+    found = []
+    for seed in range(3):
+        X, classes = rare(2000, seed)
+        for goal in ("accuracy", "balanced"):
+            race = raced(X, classes, goal=goal).learn()
+            right = (np.concatenate(race.scores)[:, 0] > 0) == classes
+            found.append((right[classes == 1].mean() + right[classes == 0].mean()) / 2)
+    assert np.mean(found[1::2]) > np.mean(found[::2]) + 0.02
+
+
+@pytest.mark.long
+def test_balanced_accuracy_as_the_goal_counts_weights_of_examples_and_no_weights_of_classes():
+    X, classes = rare(1000, 3)
+    doubled, plain, batched = (
+        raced(X, classes, goal="balanced", weights=np.full(1000, weight), batch=batch)
+        for weight, batch in ((2.0, 50), (1.0, 50), (1.0, 7))
+    )
+    by_class = raced(X, classes, goal="balanced", announced=0)
+    for weight in (1.0, RARE):
+        by_class.solver.add_class(weight)
+    for each in (doubled, plain, batched, by_class):
+        each.learn(0, 200)
+    same(plain.solver.state(), batched.solver.state())
+    weighed = [each.solver.standings.weighed for each in (plain, doubled, by_class)]
+    np.testing.assert_allclose(weighed[1], weighed[0] * [2.0, 4.0], rtol=1e-12)
+    np.testing.assert_allclose(weighed[2], weighed[0], rtol=1e-12)
 
 
 @pytest.mark.long
