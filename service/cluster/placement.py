@@ -76,7 +76,7 @@ class _Shares:
         hosts = sorted(servers)
         self.addresses = [host.address for host in hosts]
         places = {address: place for place, address in enumerate(self.addresses)}
-        # Of models whose moves help as much, the one with the least load moves.
+        # If several moves help as much, the model with the least load moves.
         self._models = sorted((model for model in models if model.owner in places), key=lambda model: model.load)
         self._owner = np.array([places[model.owner] for model in self._models], np.int64)
         amounts = [(1.0, model.memory_bytes, model.load) for model in self._models]
