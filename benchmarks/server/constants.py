@@ -27,8 +27,8 @@ from hinged.service.engine.scheduling import gates, turns
 from tests.helpers.server import RunningServer
 
 OTHERS = [
-    "SHORT_S=0", "SHORT_S=0.2", "ASIDE=0", "ASIDE_MAX_S=1e9", "QUICK_S=0", "QUICK_S=1e9", "LOOK_S=0.005",
-    "LOOK_ASKED_S=0.001", "ASKED_S=0", "MEMORY_S=20", "BESIDE=1", "HELD_S=0.1", "LONG_HELD_S=0.05", "GAIN=0",
+    "SHORT_S=0", "SHORT_S=0.2", "ASIDE=0", "QUICK_S=0", "QUICK_S=1e9", "LOOK_S=0.001", "ASKED_S=0", "MEMORY_S=20",
+    "HELD_S=0.05", "GAIN=0",
 ]  # fmt: skip
 AS_THEY_ARE = ("", " ")
 

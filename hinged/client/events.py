@@ -12,6 +12,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import httpx
+from httpx_sse import aconnect_sse, connect_sse
 
 from hinged.client.exchange import (
     RETRIED_ERRORS,
@@ -68,8 +69,6 @@ class FollowerPosition:
 
 def follow(http: httpx.Client, place: FollowerPosition) -> Iterator[dict[str, Any]]:
     """Yield events until the caller stops. Raise HingedError if the model is deleted or nothing answers."""
-    from httpx_sse import connect_sse  # noqa: PLC0415 - only followers need it
-
     while True:
         error: Exception | None = None
         try:
@@ -85,8 +84,6 @@ def follow(http: httpx.Client, place: FollowerPosition) -> Iterator[dict[str, An
 
 async def afollow(http: httpx.AsyncClient, place: FollowerPosition) -> AsyncIterator[dict[str, Any]]:
     """Yield events as `follow` does, for asyncio."""
-    from httpx_sse import aconnect_sse  # noqa: PLC0415
-
     while True:
         error: Exception | None = None
         try:

@@ -53,7 +53,7 @@ from hinged.commands.snapshots import (
     snapshot,
 )
 from hinged.commands.studio import reconcile
-from hinged.commands.writing import console, write
+from hinged.commands.writing import PlainConsole, write
 from hinged.extras import needed
 from hinged.readers import FORMATS, ReadError, TableColumns, fingerprint, open_source
 from hinged.version import __version__
@@ -236,7 +236,7 @@ def replay(
                 given=frozenset(given),
                 **options,
             ),
-            console(),
+            PlainConsole(),
             bad,
         )
         tell_bad_rows(bad)
@@ -269,7 +269,7 @@ def demo(port: int, data_dir: Path, stay: bool) -> None:
     from hinged.commands.demo import demo as run  # noqa: PLC0415
 
     try:
-        run(port, data_dir, stay=stay, console=console())
+        run(port, data_dir, stay=stay, console=PlainConsole())
     except HingedError as error:
         raise click.ClickException(sentence(error)) from error
     except DemoError as error:

@@ -13,13 +13,13 @@ from hinged.commands.questions import (
     as_lines,
     batches,
     example_of,
-    figure,
     label_name,
     rows_of,
     show,
     tell,
 )
 from hinged.commands.rows import PlacedExample, accepted, learned, of_rows, tell_bad_rows, tell_dry_run
+from hinged.commands.showing import number, parsed_label
 from hinged.readers import STOP, BadRows, UnreadableRow, fingerprint, format_of
 from hinged.readers.lines import json_values
 
@@ -69,7 +69,7 @@ def learn(
     columns = {
         "id": lambda r: r["id"],
         "said before": lambda r: label_name(r["prediction"]),
-        "score": lambda r: figure(r["score"]),
+        "score": lambda r: number(r["score"]),
         "": lambda r: "known already" if r["duplicate"] else votes_of(r),
     }
     bad = accepted(bad_rows, Path(file.name), dry_run=dry_run)
@@ -93,8 +93,6 @@ def one(x: str | None, y: str | None, given: str | None) -> Iterator[PlacedExamp
         raise click.UsageError("an example to learn needs a label: --y is missing")
     if x is None and given is None:
         raise click.UsageError("--x is missing; without it --id must name a known example")
-    from hinged.commands.showing import parsed_label  # noqa: PLC0415 - rich is slow to import
-
     example = {} if x is None else {"x": example_of(x, "--x")["x"]}
     return iter([PlacedExample(None, {**example, "y": parsed_label(y), **({} if given is None else {"id": given})})])
 
@@ -185,8 +183,6 @@ def correct(client: Client, *, model: str, example: str, label: str, wait: bool,
 
     An integer, true and false are labels of their own. Quotes make them text: '"1"'.
     """
-    from hinged.commands.showing import parsed_label  # noqa: PLC0415 - rich is slow to import
-
     answer = client.correct(model, example, parsed_label(label))
     done = client.wait(answer) if wait else answer
     said = "stands" if wait or "job" not in answer else "will hold once the model has learned again"
@@ -205,7 +201,7 @@ def suspects(client: Client, *, model: str, n: int, as_json: bool) -> None:
         "id": lambda s: s["id"],
         "label": lambda s: label_name(s["label"]),
         "the model says": lambda s: label_name(s["prediction"]),
-        "margin": lambda s: figure(s["margin"]),
+        "margin": lambda s: number(s["margin"]),
         "reason": lambda s: s["reason"],
     }
     show(found, as_json, columns)

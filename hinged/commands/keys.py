@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from rich.table import Table
 
 from hinged.answers import ROLES
-from hinged.commands.writing import console, write
+from hinged.commands.writing import PlainConsole, write
 from hinged.extras import needed
 from hinged.operations.base import EVERY
 
@@ -71,8 +72,6 @@ def create(path: Path, name: str, role: str, models: tuple[str, ...]) -> None:
 @key_file
 def list_keys(path: Path, as_json: bool) -> None:
     """List name, role and models of each key."""
-    from rich.table import Table  # noqa: PLC0415
-
     with server_needed():
         from hinged.service.edge.keys import read_keys  # noqa: PLC0415
 
@@ -84,7 +83,7 @@ def list_keys(path: Path, as_json: bool) -> None:
     table = Table("name", "role", "models", "created at")
     for key in found:
         table.add_row(key["name"], key["role"], ", ".join(key["models"]), key["created_at"])
-    console().print(table)
+    PlainConsole().print(table)
 
 
 @keys.command()

@@ -18,7 +18,8 @@ from hinged.commands.child import SIGNALS
 from hinged.commands.keyboard import Keys
 from hinged.commands.options import asks, sentence
 from hinged.commands.questions import STRATEGIES
-from hinged.commands.writing import console
+from hinged.commands.showing import number, parsed_label, plain, same_label, shown_candidate, shown_label
+from hinged.commands.writing import PlainConsole
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -119,14 +120,14 @@ class Session:
         self.tally.labelled += 1
         if result["prediction"] is not None:
             self.tally.predicted += 1
-            self.tally.right += same(label, result["prediction"])
+            self.tally.right += same_label(label, result["prediction"])
         return result
 
     def change(self, answered: Answered, label: Any) -> Changed:
         """Change the label of an answer."""
         change = self.client.change_answer(self.model, answered.candidate["id"], annotator=self.annotator, y=label)
         if answered.prediction is not None:
-            self.tally.right += same(label, answered.prediction) - same(answered.label, answered.prediction)
+            self.tally.right += same_label(label, answered.prediction) - same_label(answered.label, answered.prediction)
         return change
 
     def skip(self, candidate: Query, whom: Literal["me", "all"]) -> None:
@@ -215,9 +216,9 @@ def label(client: Client, *, model: str, annotator: str, strategy: str, lease_s:
         raise click.ClickException(
             "this needs a terminal; programs take `hinged query --json` and the route POST /models/{model}/learn"
         )
-    screen = console()
-    for number in SIGNALS:  # also return the leases if the terminal is closed
-        signal.signal(number, signal.default_int_handler)
+    screen = PlainConsole()
+    for signal_ in SIGNALS:  # also return the leases if the terminal is closed
+        signal.signal(signal_, signal.default_int_handler)
     session = Session(client, model, annotator, strategy=strategy, lease_s=lease_s, prefetch=prefetch)
     with session:
         try:
@@ -245,8 +246,6 @@ class Person:
     def work(self) -> None:
         """Show the guide, then ask questions until the pool is empty or the person quits."""
         if self.guide:
-            from hinged.commands.showing import plain  # noqa: PLC0415 - rich is slow to import
-
             self.screen.print(plain(self.guide))
         while True:
             candidate = self.session.next()
@@ -293,8 +292,6 @@ class Person:
         """Show a candidate and the keys. The model's prediction comes after the label, so that the prediction does not
         influence the person.
         """
-        from hinged.commands.showing import plain, shown_candidate, shown_label  # noqa: PLC0415 - rich is slow to import
-
         self.screen.rule(plain(f"{candidate['id']}  {candidate['reason']}"), align="left")
         self.screen.print(shown_candidate(candidate))
         pairs = zip(CLASS_KEYS, self.classes, strict=False)
@@ -323,15 +320,13 @@ class Person:
 
     def revise(self, answered: Answered) -> None:
         """Show the last answer again. A label changes the answer; any other key leaves it unchanged."""
-        from hinged.commands.showing import shown_label  # noqa: PLC0415 - rich is slow to import
-
         given = shown_label(answered.label)
         self.show(answered.candidate)
         self.screen.print(
             f"your answer was {given}: choose another label, or press any other key to keep it", markup=False
         )
         label = self.label_of(self.keys.next())
-        if label is None or same(label, answered.label):
+        if label is None or same_label(label, answered.label):
             self.screen.print(f"still {given}", markup=False)
             return
         try:
@@ -354,13 +349,11 @@ class Person:
 
     def typed(self) -> Any:
         """Read a typed label. Return None if the label is invalid."""
-        from hinged.commands.showing import parsed_label, shown_label  # noqa: PLC0415 - rich is slow to import
-
         text = self.keys.line("label")
         if not text:
             return None
         label = parsed_label(text)
-        if self.declared is not None and not any(same(label, known) for known in self.declared):
+        if self.declared is not None and not any(same_label(label, known) for known in self.declared):
             names = ", ".join(map(shown_label, self.declared))
             self.screen.print(f"this model's classes are {names}", markup=False)
             return None
@@ -368,8 +361,6 @@ class Person:
 
     def learn(self, candidate: Query, label: Any) -> None:
         """Send the label, and print its effect."""
-        from hinged.commands.showing import number, plain, shown_label  # noqa: PLC0415 - rich is slow to import
-
         result = self.session.answer(candidate, label)
         self.given.append(Answered(candidate, label, result["prediction"]))
         words = plain(f"{shown_label(label)}: ")
@@ -379,7 +370,7 @@ class Person:
             said = result["prediction"]
             if said is None:
                 words.append("the model had no prediction")
-            elif same(said, label):
+            elif same_label(said, label):
                 words.append(f"as the model said ({number(result['score'])})", "green")
             else:
                 words.append(f"the model said {plain(shown_label(said))} ({number(result['score'])})", "red")
@@ -392,7 +383,7 @@ class Person:
         given = [answer.label for answer in self.given if isinstance(answer, Answered)]
         self.classes = list(described["classes"])
         for each in given:
-            if not any(same(each, known) for known in self.classes):
+            if not any(same_label(each, known) for known in self.classes):
                 self.classes.append(each)
         change = described["support_vectors"] - self.support_vectors
         self.support_vectors = described["support_vectors"]
@@ -402,8 +393,3 @@ class Person:
             style="dim",
             highlight=False,
         )
-
-
-def same(a: Any, b: Any) -> bool:
-    """Return whether two labels are equal. true, 1 and "1" are three different labels."""
-    return type(a) is type(b) and bool(a == b)

@@ -10,6 +10,7 @@ import click
 
 from hinged.commands.options import asks
 from hinged.commands.questions import CsvTable
+from hinged.commands.showing import shown_label
 from hinged.commands.writing import write
 from hinged.extras import needed
 
@@ -62,8 +63,6 @@ def labels(client: Client, *, model: str, kind: str | None, with_x: bool, **want
 
 def row_of(example: ListedExample, columns: Sequence[str]) -> dict[str, Any]:
     """Return an example as a row of these columns, with its labels as text and x as JSON."""
-    from hinged.commands.showing import shown_label  # noqa: PLC0415 - rich is slow to import
-
     answers = {answer["annotator"]: answer["label"] for answer in example["answers"]}
     said = example["prediction"]
     x = example.get("x")

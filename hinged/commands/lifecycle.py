@@ -10,7 +10,8 @@ import click
 
 from hinged.commands.options import FILE, PARTS, asks, positive
 from hinged.commands.questions import as_lines, names, show, tell, width_of
-from hinged.commands.writing import console
+from hinged.commands.showing import number, table
+from hinged.commands.writing import PlainConsole
 from hinged.solvers.core.families import KERNELS
 
 if TYPE_CHECKING:
@@ -104,8 +105,6 @@ def show_model(client: Client, *, model: str, full: bool, as_json: bool) -> None
     if as_json or not sys.stdout.isatty():
         show([found], as_json, {})
         return
-    from hinged.commands.showing import number, table  # noqa: PLC0415 - rich is slow to import
-
     metrics, pool, configuration = found["metrics"], found["pool"], found["configuration"]
     kernel = ", ".join(f"{key} {value}" if key != "type" else value for key, value in configuration["kernel"].items())
     figures = {
@@ -123,7 +122,7 @@ def show_model(client: Client, *, model: str, full: bool, as_json: bool) -> None
         "memory": f"{found['memory_bytes'] / 2**20:.1f} MiB",
         "jobs": ", ".join(f"{job['kind']} {job['progress']:.0%}" for job in found["jobs"]) or "none",
     }
-    console().print(table([model, ""], [[name, value] for name, value in figures.items()]))
+    PlainConsole().print(table([model, ""], [[name, value] for name, value in figures.items()]))
 
 
 @click.command(epilog="Example: hinged delete spam --yes")

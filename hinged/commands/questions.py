@@ -15,7 +15,8 @@ from typing import IO, TYPE_CHECKING, Any, TypeVar
 import click
 
 from hinged.commands.options import EXIT_INTERRUPTED, asks, of_tables
-from hinged.commands.writing import console, write
+from hinged.commands.showing import number, plain, short_candidate, shown_label, table
+from hinged.commands.writing import PlainConsole, write
 from hinged.readers import TableColumns, format_of, open_source
 
 if TYPE_CHECKING:
@@ -99,8 +100,8 @@ def predict(
     columns = {
         "id": lambda r: r["id"] or "",
         "prediction": lambda r: label_name(r["prediction"]),
-        "score": lambda r: figure(max(r["scores"].values(), default=None)),
-        "probability": lambda r: figure(r.get("probability")),
+        "score": lambda r: number(max(r["scores"].values(), default=None)),
+        "probability": lambda r: number(r.get("probability")),
         "label wanted": lambda r: "yes" if r.get("label", {}).get("wanted") else "",
     }
     if explain is not None:
@@ -159,8 +160,6 @@ def query(
     client: Client, *, model: str, n: int, annotator: str, strategy: Any, lease_s: int | None, as_json: bool
 ) -> None:
     """Lease the candidates whose labels are worth most. Open leases come first."""
-    from hinged.commands.showing import short_candidate  # noqa: PLC0415 - rich is slow to import
-
     found = client.query(model, n=n, annotator=annotator, strategy=strategy, lease_s=lease_s)["queries"]
     if not found and not as_json:
         write("nothing to ask: the pool has no free candidate", err=True)
@@ -171,7 +170,7 @@ def query(
         {
             "id": lambda q: q["id"],
             "x": short_candidate,
-            "score": lambda q: figure(q["score"]),
+            "score": lambda q: number(q["score"]),
             "reason": lambda q: q["reason"],
             "lease": lambda q: q["lease"],
             "expires at": lambda q: q["expires_at"],
@@ -214,10 +213,8 @@ def show(
         for found in objects:
             write(json.dumps(found, ensure_ascii=False))
         return
-    from hinged.commands.showing import table  # noqa: PLC0415 - rich is slow to import
-
     rows = [broken(found) or [cell(found) for cell in columns.values()] for found in objects]
-    console().print(table(list(columns), rows))
+    PlainConsole().print(table(list(columns), rows))
 
 
 def tell(answer: Mapping[str, Any], as_json: bool, text: str) -> None:
@@ -225,8 +222,6 @@ def tell(answer: Mapping[str, Any], as_json: bool, text: str) -> None:
     if as_json or not sys.stdout.isatty():
         write(json.dumps(answer, ensure_ascii=False))
         return
-    from hinged.commands.showing import plain  # noqa: PLC0415 - rich is slow to import
-
     write(plain(text).plain)
 
 
@@ -327,11 +322,4 @@ def names(labels: Sequence[Any], shown: int = 6) -> str:
 
 def label_name(label: Any) -> str:
     """Return a label as a cell."""
-    from hinged.commands.showing import shown_label  # noqa: PLC0415 - rich is slow to import
-
     return "-" if label is None else shown_label(label)
-
-
-def figure(value: float | None) -> str:
-    """Return a number as a cell."""
-    return "-" if value is None else f"{value:.4g}"

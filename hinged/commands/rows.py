@@ -11,6 +11,7 @@ import click
 
 from hinged.client.client import HingedError
 from hinged.commands.options import sentence
+from hinged.commands.showing import shown_label
 from hinged.commands.writing import write
 from hinged.readers import STOP, BadRows, Place, SkippedRows, Source, TableSource, UnreadableRow
 from hinged.readers.lines import is_sparse
@@ -128,7 +129,7 @@ def tell_dry_run(
     columns: dict[str, ColumnValues] = {}
     for x, label in examples:
         rows += 1
-        labels[label_text(label)] += 1
+        labels[shown_label(label)] += 1
         forms[form_of(x)] += 1
         for column, value in values_of(x, names):
             columns.setdefault(column, ColumnValues()).add(value)
@@ -145,13 +146,6 @@ def tell_dry_run(
     write(f"labels: {len(labels):,}: {shown}" + (", ..." if len(labels) > LABELS_MAX else ""))
     tell_bad_rows(bad_rows)
     write("nothing was sent")
-
-
-def label_text(label: Any) -> str:
-    """Return a label as text."""
-    from hinged.commands.showing import shown_label  # noqa: PLC0415 - rich is slow to import
-
-    return shown_label(label)
 
 
 def form_of(x: Any) -> str:

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from hinged.commands.writing import printable
-
-if TYPE_CHECKING:
-    from rich.console import RenderableType
 
 # Maximum number of features of an example that people see.
 DENSE_SHOWN = 64
@@ -42,6 +40,11 @@ def parsed_label(text: str) -> Any:
     except ValueError:
         return text
     return value if isinstance(value, bool | int | str) else text
+
+
+def same_label(a: Any, b: Any) -> bool:
+    """Return whether two labels are equal. true, 1 and "1" are three different labels."""
+    return type(a) is type(b) and bool(a == b)
 
 
 def shown_candidate(candidate: Mapping[str, Any]) -> RenderableType:

@@ -20,6 +20,7 @@ from rich.table import Table
 
 from hinged.commands.questions import batches
 from hinged.commands.rows import learned
+from hinged.commands.showing import same_label
 from hinged.readers import STOP, BadRows
 
 if TYPE_CHECKING:
@@ -102,11 +103,6 @@ class StreamResult:
     duality_gap: float | None = None
     seconds: float | None = None
     examples_per_s: float | None = None
-
-
-def same_label(a: Any, b: Any) -> bool:
-    """Return whether two labels are equal. true, 1 and "1" are three different labels."""
-    return type(a) is type(b) and bool(a == b)
 
 
 def stream_and_finish(

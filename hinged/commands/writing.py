@@ -5,12 +5,10 @@ printed.
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
-
-if TYPE_CHECKING:
-    from rich.console import Console
+from rich.console import Console
 
 KEPT = "\n\t"
 """Control characters that are harmless on a terminal."""
@@ -29,14 +27,9 @@ def write(text: str, *, err: bool = False, nl: bool = True) -> None:
     click.echo(printable(text) if stream.isatty() else text, err=err, nl=nl)  # noqa: TID251  here alone
 
 
-def console() -> Console:
-    """Return the console on which commands draw tables and bars."""
-    from rich.console import Console  # noqa: PLC0415 - without it, help and errors come faster
+class PlainConsole(Console):
+    """A console that renders only printable text."""
 
-    class Plain(Console):
-        """A console that renders only printable text."""
-
-        def render_str(self, text: str, **options: Any) -> Any:
-            return super().render_str(printable(text), **options)
-
-    return Plain()
+    def render_str(self, text: str, **options: Any) -> Any:
+        """Render text without control characters."""
+        return super().render_str(printable(text), **options)

@@ -5,16 +5,18 @@ from __future__ import annotations
 import asyncio
 import socket
 import ssl
-from abc import ABC, abstractmethod
 from collections import defaultdict
 from functools import cache
-from typing import cast
+from typing import TYPE_CHECKING, cast
 from urllib.parse import urlsplit
 
 import httptools
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE
 
 from hinged.service.errors import Unavailable
+
+if TYPE_CHECKING:
+    from hinged.service.cluster.passing import Passed
 
 LINES_MAX = 1_000
 """Maximum number of open lines. If more are open, a line is closed when its request ends."""
@@ -33,36 +35,6 @@ ONE_HOP = frozenset(
 """Headers that concern only one connection."""
 
 
-class LineRequest(ABC):
-    """The sender of a request over a line. The line calls the sender's methods with the answer."""
-
-    bodyless = False
-    """Whether the answer has no body even if its head declares a length, such as the answer to HEAD."""
-
-    @abstractmethod
-    def head(self, status: int, headers: list[tuple[bytes, bytes]], *, last: bool) -> None:
-        """Receive the head of the answer, without the headers that concern only the line.
-
-        last: whether the other server closes the line after this answer.
-        """
-
-    @abstractmethod
-    def piece(self, data: bytes) -> None:
-        """Receive a piece of the body."""
-
-    @abstractmethod
-    def whole(self) -> None:
-        """Note that the answer is complete."""
-
-    @abstractmethod
-    def lost(self, reason: str) -> None:
-        """Note that the line broke before the answer was complete."""
-
-    @abstractmethod
-    def full(self, *, full: bool) -> None:
-        """Note whether the line can accept no more data for now."""
-
-
 class Line(asyncio.Protocol):
     """A connection to another server. No request is sent twice, because the outcome of a lost request is unknown."""
 
@@ -71,7 +43,7 @@ class Line(asyncio.Protocol):
         self.transport: asyncio.Transport = None  # type: ignore[assignment]
         self.parser = httptools.HttpResponseParser(self)
         self._lines = lines
-        self._asking: LineRequest | None = None
+        self._asking: Passed | None = None
         self._headers: list[tuple[bytes, bytes]] = []
         self._framed = False  # whether the answer's head declares its length or chunks
         self._whole = False
@@ -81,7 +53,7 @@ class Line(asyncio.Protocol):
 
     # -- called by the sender -------------------------------------------------------------------------------------
 
-    def begin(self, asking: LineRequest) -> None:
+    def begin(self, asking: Passed) -> None:
         """Begin a request of this sender."""
         if self._expiry is not None:
             self._expiry.cancel()

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 from starlette.types import Message, Receive, Scope, Send
 
 from hinged.service.api.wire import body_s, too_slow
-from hinged.service.cluster.lines import ONE_HOP, PASSED_ON, UNREAD_S, Line, LineRequest, Lines
+from hinged.service.cluster.lines import ONE_HOP, PASSED_ON, UNREAD_S, Line, Lines
 from hinged.service.cluster.members import Members
 from hinged.service.edge.connection import MALFORMED, WHOLE
 from hinged.service.edge.streams import Streams
@@ -103,8 +103,10 @@ class Passing:
         return status, b"".join(parts)
 
 
-class Passed(LineRequest):
-    """A request that is forwarded, from the arrival of its head to the end of its answer."""
+class Passed:
+    """A request that is forwarded, from the arrival of its head to the end of its answer. Its line calls `head`,
+    `piece`, `whole`, `lost` and `full`.
+    """
 
     def __init__(self, passing: Passing, scope: Scope, receive: Receive, send: Send, address: str) -> None:
         self._passing = passing
@@ -228,7 +230,7 @@ class Passed(LineRequest):
     # -- from the owner -----------------------------------------------------------------------------------------------
 
     def head(self, status: int, headers: list[tuple[bytes, bytes]], *, last: bool) -> None:
-        """Begin the answer."""
+        """Begin the answer. last: whether the other server closes the line after this answer."""
         self._begun = True
         headers = [header for header in headers if header[0] not in SAID_ANYWAY]
         if last and not self._whole:  # the owner reads no more of the body

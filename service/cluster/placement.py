@@ -13,9 +13,12 @@ server, the server stays as full as it is, because a model cannot be divided.
 
 from __future__ import annotations
 
-from bisect import bisect_left, insort
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+import numpy as np
+
+Array = np.ndarray[Any, Any]
 
 NEED = 0.5  # models move if the fullest server exceeds the emptiest by more than this, in means
 GOAL = 0.1  # no more models move if the difference is at most this, in means
@@ -23,8 +26,9 @@ LEAST = (4.0, 0.02, 0.05)
 """Minimum values of the three means: models per server, share of its memory, share of its processors."""
 ROOM = 0.9
 """Maximum share of a server's memory that its models may use after a move."""
-TRIED = 8
-"""Maximum number of models above the ideal size, and below it, that are tried for a move: by memory and by load."""
+TIE = 0.01
+"""Weight of the sum of the three measures, if models are as good by the highest measure. Without it, small models move
+where fewer large models would do."""
 
 
 class Host(NamedTuple):
@@ -52,126 +56,74 @@ class Move(NamedTuple):
     target: str
 
 
-Amounts = tuple[float, float, float]
-"""A server's three measures (number of models, memory, load), each divided by the mean over all servers."""
-
-
 def needed_moves(servers: Iterable[Host], models: Iterable[Placed]) -> list[Move]:
     """Return the needed moves, in the order in which to make them. Ignore models without an owner in `servers`."""
     shares = _Shares(servers, models)
-    return shares.moves() if shares.gap() > NEED else []
+    full = shares.fullness()
+    return shares.moves() if full.size and np.ptp(full) > NEED else []
 
 
 def fullness(servers: Iterable[Host], models: Iterable[Placed]) -> dict[str, float]:
     """Return the fullness of each server, relative to the mean."""
-    return _Shares(servers, models).fullness()
+    shares = _Shares(servers, models)
+    return dict(zip(shares.addresses, shares.fullness().tolist(), strict=True))
 
 
 class _Shares:
-    """The models of each server, and the resulting measures of the server."""
+    """The three measures of each server and each model: number of models, memory, load."""
 
     def __init__(self, servers: Iterable[Host], models: Iterable[Placed]) -> None:
-        self._servers = {server.address: server for server in servers}
-        self._of: dict[str, Placed] = {model.model: model for model in models if model.owner in self._servers}
-        self._means = self._mean_shares()
-        # For each server: the sums over its models, and lists of its models in ascending order of memory and of load.
-        self._used: dict[str, Amounts] = dict.fromkeys(self._servers, (0.0, 0.0, 0.0))
-        self._sorted: dict[str, list[list[tuple[float, str]]]] = {address: [[], []] for address in self._servers}
-        for model in self._of.values():
-            self._used[model.owner] = _sum(self._used[model.owner], self._weight(model, model.owner))
-            for measure, ordered in enumerate(self._sorted[model.owner]):
-                ordered.append((_amount(model, measure), model.model))
-        for both in self._sorted.values():
-            for ordered in both:
-                ordered.sort()
+        hosts = sorted(servers)
+        self.addresses = [host.address for host in hosts]
+        places = {address: place for place, address in enumerate(self.addresses)}
+        # If several moves help as much, the model with the least load moves.
+        self._models = sorted((model for model in models if model.owner in places), key=lambda model: model.load)
+        self._owner = np.array([places[model.owner] for model in self._models], np.int64)
+        amounts = [(1.0, model.memory_bytes, model.load) for model in self._models]
+        sizes = [(1.0, host.memory_max_bytes, host.processors) for host in hosts]
+        self._amounts, self._sizes = np.array(amounts).reshape(-1, 3), np.array(sizes).reshape(-1, 3)
+        self._held = np.zeros_like(self._sizes)
+        np.add.at(self._held, self._owner, self._amounts)
+        means = self._amounts.sum(axis=0) / np.maximum(self._sizes.sum(axis=0), 1.0)
+        self._part = np.maximum(means, LEAST) * self._sizes  # amounts with which each server is as full as the mean
 
-    def fullness(self) -> dict[str, float]:
-        return {address: max(used) for address, used in self._used.items()}
-
-    def gap(self) -> float:
-        full = self.fullness().values()
-        return max(full) - min(full) if full else 0.0
+    def fullness(self) -> Array:
+        found: Array = (self._held / self._part).max(axis=1)
+        return found
 
     def moves(self) -> list[Move]:
         """Make moves until the servers are about equally full, or until no move improves them; return the moves."""
         found: list[Move] = []
-        stuck: set[str] = set()  # servers of which no model fits
-        while True:
+        stuck = np.zeros(len(self.addresses), bool)  # servers of which no model fits
+        while not stuck.all():
             full = self.fullness()
-            source = max(sorted(full.keys() - stuck), key=full.__getitem__, default=None)
-            target = min(sorted(full), key=full.__getitem__)
+            source, target = int(np.where(stuck, -np.inf, full).argmax()), int(full.argmin())
             # If no model of the fullest server fits, the next server moves models only above NEED.
-            if source is None or full[source] - full[target] <= (NEED if stuck else GOAL):
-                return found
+            if full[source] - full[target] <= (NEED if stuck.any() else GOAL):
+                break
             model = self._best(source, target)
             if model is None:
-                stuck.add(source)
-            else:
-                found.append(Move(model, source, target))
-                self._move(model, source, target)
-                stuck.clear()  # another server may be the emptiest now
+                stuck[source] = True
+                continue
+            found.append(Move(self._models[model].model, self.addresses[source], self.addresses[target]))
+            self._owner[model] = target
+            self._held[source] -= self._amounts[model]
+            self._held[target] += self._amounts[model]
+            stuck[:] = False  # another server may be the emptiest now
+        return found
 
-    def _best(self, source: str, target: str) -> str | None:
+    def _best(self, source: int, target: int) -> int | None:
         """Return the model after whose move the fuller of the two servers is least full; None if no move helps."""
-        of_source, of_target = self._used[source], self._used[target]
-        room = ROOM * self._servers[target].memory_max_bytes - of_target[1] * self._part(1, target)
-        best, least = None, max(of_source) - 1e-9
-        for measure, ordered in enumerate(self._sorted[source], 1):
-            wanted = (of_source[measure] - of_target[measure]) / 2 * self._part(measure, source)
-            at = bisect_left(ordered, (wanted, ""))
-            for _, name in ordered[max(0, at - TRIED) : at + TRIED]:
-                model = self._of[name]
-                if model.memory_bytes > room:
-                    continue
-                left = _sum(of_source, self._weight(model, source), -1.0)
-                more = _sum(of_target, self._weight(model, target))
-                fuller = max(*left, *more)
-                if fuller < least:
-                    best, least = name, fuller
-        return best
-
-    def _move(self, name: str, source: str, target: str) -> None:
-        model = self._of[name]
-        for measure in (0, 1):
-            entry = (_amount(model, measure), name)
-            ordered = self._sorted[source][measure]
-            del ordered[bisect_left(ordered, entry)]
-            insort(self._sorted[target][measure], entry)
-        self._used[source] = _sum(self._used[source], self._weight(model, source), -1.0)
-        self._used[target] = _sum(self._used[target], self._weight(model, target))
-        self._of[name] = model._replace(owner=target)
-
-    def _weight(self, model: Placed, address: str) -> Amounts:
-        """Return how much a model adds to each measure of a server."""
-        return (
-            1.0 / self._part(0, address),
-            model.memory_bytes / self._part(1, address),
-            model.load / self._part(2, address),
-        )
-
-    def _part(self, measure: int, address: str) -> float:
-        """Return the amount of a measure at which a server is as full as the mean."""
-        server = self._servers[address]
-        return self._means[measure] * (1.0, server.memory_max_bytes, server.processors)[measure]
-
-    def _mean_shares(self) -> Amounts:
-        count = max(1, len(self._servers))
-        memory = sum(server.memory_max_bytes for server in self._servers.values()) or 1.0
-        processors = sum(server.processors for server in self._servers.values()) or 1.0
-        used = (
-            len(self._of) / count,
-            sum(model.memory_bytes for model in self._of.values()) / memory,
-            sum(model.load for model in self._of.values()) / processors,
-        )
-        return (max(used[0], LEAST[0]), max(used[1], LEAST[1]), max(used[2], LEAST[2]))
-
-
-def _amount(model: Placed, measure: int) -> float:
-    return model.load if measure else model.memory_bytes
-
-
-def _sum(first: Amounts, second: Amounts, sign: float = 1.0) -> Amounts:
-    return (first[0] + sign * second[0], first[1] + sign * second[1], first[2] + sign * second[2])
+        mine = np.flatnonzero(self._owner == source)
+        left = (self._held[source] - self._amounts[mine]) / self._part[source]
+        more = (self._held[target] + self._amounts[mine]) / self._part[target]
+        fuller = np.maximum(left, more)  # in each measure
+        helps = fuller.max(axis=1) < (self._held[source] / self._part[source]).max() - 1e-9
+        helps &= self._held[target, 1] + self._amounts[mine, 1] <= ROOM * self._sizes[target, 1]
+        if not helps.any():
+            return None
+        rank = fuller.max(axis=1) + TIE * fuller.sum(axis=1)
+        return int(mine[np.where(helps, rank, np.inf).argmin()])
 
 
 def within(moves: Iterable[Move], owners: Mapping[str, str], living: Iterable[str]) -> list[Move]:

@@ -13,6 +13,7 @@ import ipaddress
 import logging
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from secrets import token_bytes
 from typing import Any
 
 from starlette.requests import HTTPConnection
@@ -23,7 +24,7 @@ from hinged.service import limits
 from hinged.service.data.times import shown_time
 from hinged.service.edge.keys import NOBODY_ASKED, Key, Keyring
 from hinged.service.edge.rates import Rates
-from hinged.service.edge.tickets import KeptTickets, SignedTickets, Tickets
+from hinged.service.edge.tickets import Tickets
 from hinged.service.errors import Forbidden, Invalid, ServiceError, Unauthenticated
 from hinged.service.settings import Settings
 
@@ -42,13 +43,11 @@ class Access:
             raise Invalid(f"HINGED_KEY_RATE={settings.key_rate:g} needs keys: set HINGED_KEYS_FILE, too")
         self._keyring = None if settings.keys_file is None else Keyring(settings.keys_file)
         self.rates = Rates(settings.key_rate)
-        self._ticket_s = limits.TICKET_S
-        self._tickets: Tickets = KeptTickets(limits.TICKET_S, limits.TICKETS_MAX)
-        self._tickets_max = limits.TICKETS_MAX
+        self.share_tickets(token_bytes())
 
     def share_tickets(self, secret: bytes) -> None:
         """From now on, accept the tickets of all processes that know this secret."""
-        self._tickets = SignedTickets(secret, self._ticket_s, self._tickets_max, self._known)
+        self._tickets = Tickets(secret, limits.TICKET_S, limits.TICKETS_MAX, self._known)
 
     def caller(self, connection: HTTPConnection, *, basic: bool = False) -> Key:
         """Return the key of a request. Raise Unauthenticated if the request has no known key."""
@@ -94,7 +93,7 @@ class Access:
 
     def issue_ticket(self, connection: HTTPConnection) -> dict[str, Any]:
         """Issue a ticket with the caller's rights; return it with its time of expiry."""
-        expires_ms = 1000 * (time.time() + self._ticket_s)
+        expires_ms = 1000 * (time.time() + limits.TICKET_S)
         ticket = self._tickets.issue(caller(connection))
         return {"ticket": ticket, "expires_at": shown_time(expires_ms)}
 
@@ -111,7 +110,7 @@ class Access:
         if connection.scope["type"] == "http" and connection.scope["method"] != "GET":
             raise Unauthenticated("a ticket opens a GET or a WebSocket; send a key as `Authorization: Bearer KEY`")
         key = self._tickets.redeem(connection.query_params["ticket"])
-        if key is None or key not in self._known():
+        if key is None:
             raise Unauthenticated("this ticket is not known: a ticket is valid once, and for seconds")
         return key
 

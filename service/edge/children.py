@@ -1,4 +1,4 @@
-"""Start child processes, and restart them when they end."""
+"""Start the processes of a server, and restart them when they end."""
 
 from __future__ import annotations
 
@@ -7,10 +7,8 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import Any
 
 from hinged.service.settings import Settings
 
@@ -20,87 +18,75 @@ RESTART_FIRST_S, RESTART_MAX_S = 0.2, 10.0  # seconds before a restart, doubled 
 LIVED_S = 60.0  # if a child ran for this many seconds, the wait before its next restart is again the first
 
 
-@dataclass(frozen=True)
-class Child:
-    """A process to start: a module with its arguments.
-
-    name: its name in the log. said: called at each start; returns what the child reads from stdin, which stays open
-    while the parent runs.
-    """
-
-    name: str
-    module: str
-    arguments: Sequence[object]
-    said: Callable[[], bytes] | None = None
-
-
 class Children:
-    """Starts and restarts child processes. Used on one event loop."""
+    """Starts and restarts processes of a server. Used on one event loop."""
 
     def __init__(
-        self,
-        settings: Settings,
-        descriptors: Sequence[int],
-        may_go_on: Callable[[Child, int], bool] = lambda *_: True,
-        **started: Any,
+        self, settings: Settings, listening: int, told: Callable[[int], bytes], may_go_on: Callable[[int, int], bool]
     ) -> None:
-        """Take the settings that the children get.
+        """Take the settings that the processes get.
 
-        descriptors: open files that the children inherit. may_go_on: called with a child that ended and its exit code;
-        returns whether to restart it. started: further options of asyncio's subprocesses.
+        listening: the descriptor of the port. told: called at each start with the number of the process; returns what
+        the process reads from stdin, which stays open while the parent runs. may_go_on: called with the number and the
+        exit code of a process that ended; returns whether to restart it.
         """
-        self._started = {"pass_fds": descriptors, "env": {**os.environ, **_as_environment(settings)}, **started}
+        self._listening = listening
+        self._environment = {**os.environ, **_as_environment(settings)}
+        self._told = told
         self._may_go_on = may_go_on
         self._tasks: list[asyncio.Task[None]] = []
-        self._running: dict[str, asyncio.subprocess.Process] = {}
+        self._running: dict[int, asyncio.subprocess.Process] = {}
         self._stopping = asyncio.Event()
 
-    def start(self, child: Child) -> None:
-        """Keep a child running from now on."""
-        self._tasks.append(asyncio.create_task(self._keep_running(child)))
+    def start(self, number: int) -> None:
+        """Keep the process with this number running from now on."""
+        self._tasks.append(asyncio.create_task(self._keep_running(number)))
 
-    def end(self, number: int = signal.SIGTERM) -> None:
-        """Send a signal to all children, and restart no child."""
+    def end(self, signal_: int = signal.SIGTERM) -> None:
+        """Send a signal to all processes, and restart no process."""
         self._stopping.set()
         for process in self._running.values():
             with suppress(ProcessLookupError):
-                process.send_signal(number)
+                process.send_signal(signal_)
 
     async def stop(self, seconds: float) -> None:
-        """Wait up to `seconds` for all children to end, then kill the remaining children."""
+        """Wait up to `seconds` for all processes to end, then kill the remaining processes."""
         self.end()
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=seconds)
             self.end(signal.SIGKILL)
             await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    async def _keep_running(self, child: Child) -> None:
+    async def _keep_running(self, number: int) -> None:
         loop, wait_s = asyncio.get_running_loop(), RESTART_FIRST_S
         while not self._stopping.is_set():
             started = loop.time()
             try:
-                process = self._running[child.name] = await self._begin(child)
+                process = self._running[number] = await self._begin(number)
             except OSError as error:  # not enough memory, or too many processes
                 what = f"cannot be started: {error}"
             else:
                 if self._stopping.is_set():  # the server may have begun to stop meanwhile
                     process.terminate()
                 code = await process.wait()
-                if self._stopping.is_set() or not self._may_go_on(child, code):
+                if self._stopping.is_set() or not self._may_go_on(number, code):
                     return
                 what = f"ended with exit code {code}"
             wait_s = RESTART_FIRST_S if loop.time() - started > LIVED_S else min(2 * wait_s, RESTART_MAX_S)
-            log.error("%s %s; it is started again in %.1f s", child.name, what, wait_s)
+            log.error("process %d %s; it is started again in %.1f s", number, what, wait_s)
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._stopping.wait(), wait_s)
 
-    async def _begin(self, child: Child) -> asyncio.subprocess.Process:
-        command = (sys.executable, "-m", child.module, *map(str, child.arguments))
-        if child.said is None:
-            return await asyncio.create_subprocess_exec(*command, **self._started)
-        process = await asyncio.create_subprocess_exec(*command, stdin=asyncio.subprocess.PIPE, **self._started)
+    async def _begin(self, number: int) -> asyncio.subprocess.Process:
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "hinged.service", str(number), str(self._listening)),
+            stdin=asyncio.subprocess.PIPE,
+            pass_fds=[self._listening],
+            env=self._environment,
+            start_new_session=True,  # only the parent gets the terminal's Ctrl-C, and passes it on
+        )
         assert process.stdin is not None  # noqa: S101  stdin is a pipe
-        process.stdin.write(child.said())
+        process.stdin.write(self._told(number))
         return process
 
 

@@ -14,10 +14,9 @@ import time
 from collections.abc import Iterator
 from contextlib import suppress
 
-from prometheus_client.core import GaugeMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client import Histogram
+from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
-
-from hinged.service.store.times import Times
 
 TICK_S = 0.01
 """Seconds between two checks of the loop. A measured hold may be too short by up to this time. Each check takes 6
@@ -33,7 +32,8 @@ class Holds(Collector):
     """Watches the event loop on which it is started, and reports holds to Prometheus."""
 
     def __init__(self) -> None:
-        self._times = Times(BOUNDS_S)
+        meaning = "Times that the event loop was held for more than 0.01 s."
+        self._held = Histogram("hinged_loop_hold_seconds", meaning, buckets=BOUNDS_S, registry=None)
         self._longest = [0.0, 0.0]  # longest hold of the last span, and of the current span
         self._span_ends = self._looked = self._computed = self._queued = 0.0
         self._scheduled: int | None = None  # the file in which Linux counts the times of the loop's thread
@@ -69,7 +69,7 @@ class Holds(Collector):
         if now > self._span_ends:
             self._longest, self._span_ends = [self._longest[1], 0.0], now + RECENT_S
         if held > BOUNDS_S[0]:
-            self._times.add(held)
+            self._held.observe(held)
             self._longest[1] = max(self._longest[1], held)
         self._wait(loop)
 
@@ -79,10 +79,7 @@ class Holds(Collector):
 
     def collect(self) -> Iterator[Metric]:
         """Yield the holds so far, and the longest recent hold."""
-        seen = self._times.seen()
-        buckets = list(zip([*map(str, BOUNDS_S), "+Inf"], map(float, seen.counts), strict=True))
-        meaning = "Times that the event loop was held for more than 0.01 s."
-        yield HistogramMetricFamily("hinged_loop_hold_seconds", meaning, buckets=buckets, sum_value=seen.seconds)
+        yield from self._held.collect()
         longest = max(self._longest)
         yield GaugeMetricFamily(
             "hinged_loop_hold_longest_seconds", "Longest hold of the event loop in the last 1 to 2 minutes.", longest

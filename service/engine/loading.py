@@ -58,12 +58,8 @@ class Loads:
             self._begin(loading)
 
     def hurry(self, name: str) -> None:
-        """Let the load of a model begin before other loads. It counts like serving calls, because a client waits for
-        it.
-        """
-        loading = self._loading[name]
-        loading.lane.hurry()
-        self._begin(loading)
+        """Let the load of a model begin before other loads, because a client waits for it."""
+        self._begin(self._loading[name])
 
     @asynccontextmanager
     async def turn(self, name: str) -> AsyncIterator[Lane]:

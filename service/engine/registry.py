@@ -29,13 +29,7 @@ from hinged.service.engine.positions import Positions
 from hinged.service.engine.roster import COMPILING, SERVING, Roster, Running, check_name
 from hinged.service.engine.scheduling.gates import Gates
 from hinged.service.engine.scheduling.threads import Lane, Threads, default_executor
-from hinged.service.engine.scheduling.turns import (
-    BESIDE,
-    Account,
-    GivenUp,
-    Turns,
-    stand_back,
-)
+from hinged.service.engine.scheduling.turns import GivenUp, Turns, stand_back
 from hinged.service.engine.scheduling.yielding import Yielding
 from hinged.service.engine.transfer.exports import exported, pack_export
 from hinged.service.engine.worker import Worker
@@ -76,7 +70,7 @@ class Registry:
         self._threads = Threads("hinged")
         self._own = Lane(self._threads, self.turns, most=limits.SERVER_CALLS_MAX)  # runs calls that belong to no model
         self._warming = Lane(self._threads, self.turns, most=limits.SERVER_CALLS_MAX)
-        self._beside = self._own.beside()
+        self._beside = Lane(self._threads, self.turns, most=limits.SERVER_CALLS_MAX)
         self.roster = Roster(Loads(self.turns.places), settings.models_max)
         self._changing: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._shared = Shared(self.store, limits.RETRAININGS_MAX)
@@ -95,7 +89,7 @@ class Registry:
         await load_kernels(self._run)
         gc.freeze()  # exempt modules and kernels; otherwise each garbage collection would scan them
         for name in await self._run(self.store.models):
-            loads.add(name, Lane(self._threads, self.turns, Account(BESIDE)))
+            loads.add(name, self.lane())
         self.open = True
         tasks = [loads.run(name, self._load_beside(name)) for name in loads]
         loads.begin()
@@ -248,7 +242,7 @@ class Registry:
         roster.came(name)
         if not roster.lacks(name):
             return None
-        roster.loads.add(name, Lane(self._threads, self.turns, Account(BESIDE)))
+        roster.loads.add(name, self.lane())
         task = roster.loads.run(name, self._load_beside(name))
         roster.loads.begin()
         return task
@@ -344,7 +338,7 @@ class Registry:
 
     def _serve(self, model: Model, obstacle: Obstacle | None = None) -> Worker:
         lane = Lane(self._threads, self.turns)
-        jobs, readers = lane.beside(), lane.readers()
+        jobs, readers = self.lane(), lane.readers()
         moved = self.positions.begin(model.name, model.position)
         worker = Worker(
             model,
@@ -362,7 +356,7 @@ class Registry:
         return worker
 
     def lane(self) -> Lane:
-        """Return an executor (lane) for calls that concern the models of another process."""
+        """Return another executor, with an account of its own."""
         return Lane(self._threads, self.turns)
 
     # -- helpers --------------------------------------------------------------------------------------------------

@@ -11,11 +11,10 @@ import signal
 import socket
 import sys
 import tempfile
-from functools import partial
 
 from hinged.service.edge.accepting import listen
 from hinged.service.edge.access import refuse_open_door
-from hinged.service.edge.children import Child, Children
+from hinged.service.edge.children import Children
 from hinged.service.edge.ending import FAILURE, REFUSED, TAKEN_OVER
 from hinged.service.edge.keys import Keyring
 from hinged.service.edge.logs import begin_logging
@@ -99,39 +98,36 @@ class _Supervisor:
     async def run(self) -> int:
         """Keep the processes running until a signal or a fatal error; return the exit code."""
         loop, enough = asyncio.get_running_loop(), asyncio.Event()
-        began: set[str] = set()
+        began: set[int] = set()
+        folder = tempfile.mkdtemp(prefix="hinged-")  # only the user who runs the server may open the folder
+        shared = {"folder": folder, "secret": secrets.token_hex(SECRET_BYTES), "division": self._division}
 
-        def may_go_on(process: Child, code: int) -> bool:
+        def told(number: int) -> bytes:
+            return json.dumps({**shared, "again": number in began}).encode() + b"\n"
+
+        def may_go_on(number: int, code: int) -> bool:
             if code == TAKEN_OVER:  # otherwise two servers would take the store from each other again and again
                 enough.set()
                 return False
             if code != REFUSED:
-                began.add(process.name)
-            if process.name in began:  # the cause may pass, and meanwhile the other processes answer requests
+                began.add(number)
+            if number in began:  # the cause may pass, and meanwhile the other processes answer requests
                 return True
             self._code = FAILURE  # the process has logged the reason
             enough.set()
             return False
 
-        # The processes run in separate sessions. So only the supervisor gets the terminal's Ctrl-C, and passes it on.
-        children = Children(self._settings, [self._listening.fileno()], may_go_on, start_new_session=True)
+        children = Children(self._settings, self._listening.fileno(), told, may_go_on)
 
-        def stop(number: int) -> None:
-            children.end(number)
+        def stop(signal_: int) -> None:
+            children.end(signal_)
             enough.set()
 
-        for number in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(number, stop, number)
-        folder = tempfile.mkdtemp(prefix="hinged-")  # only the user who runs the server may open the folder
+        for signal_ in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(signal_, stop, signal_)
         try:
-            told = {"folder": folder, "secret": secrets.token_hex(SECRET_BYTES), "division": self._division}
-
-            def said(name: str) -> bytes:
-                return json.dumps({**told, "again": name in began}).encode() + b"\n"
-
-            for k in range(1, self._settings.processes + 1):
-                name, arguments = f"process {k}", (k, self._listening.fileno())
-                children.start(Child(name, "hinged.service", arguments, partial(said, name)))
+            for number in range(1, self._settings.processes + 1):
+                children.start(number)
             await enough.wait()
             self._listening.close()
             await children.stop(self._settings.shutdown_s + ENDING_S)

@@ -18,15 +18,18 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from hinged.service.errors import StoreUnavailable
-from hinged.service.store.times import Times
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
+
+    from prometheus_client import Histogram
 
 SNAPSHOT_CHUNK_BYTES = 2**20
 """Size in bytes of the chunks in which a snapshot is written. An append never waits for more than one chunk."""
 SNAPSHOTS_KEPT = 2
 """Number of snapshots that are kept per model. Recovery uses the second if the first is damaged."""
+BOUNDS_S = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
+"""Upper bounds of the histograms of writes, in seconds."""
 
 
 class OutcomeUnknown(StoreUnavailable):
@@ -86,7 +89,7 @@ class Room(NamedTuple):
 class Store(Protocol):
     """The contract of every store, tested by tests/service/store/."""
 
-    commits: Times | None
+    commits: Histogram | None
     """Durations of writes to the disk; a group of appends counts once. None if the store does not know them."""
 
     def models(self) -> list[str]:

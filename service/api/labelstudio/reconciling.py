@@ -7,15 +7,11 @@ project, so its example is forgotten only if Label Studio reports that the annot
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import re
-import threading
 from collections import Counter
-from collections.abc import Callable
-from contextlib import suppress
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 from hinged.answers import Reconciled, ReconciledCounts
 from hinged.service import limits
@@ -31,8 +27,6 @@ from hinged.service.model.revisions import REMOVED_MS
 from hinged.service.settings import Settings
 
 log = logging.getLogger(__name__)
-
-T = TypeVar("T")
 
 LISTED = 1_000
 OF_AN_ANNOTATION = re.compile(r"ls-([0-9]{1,19})")
@@ -70,49 +64,26 @@ async def _reconcile(worker: Worker, settings: Settings, inbox: Inbox, studio: S
     counts: Counter[str] = Counter()
     seen: set[int] = set()
     try:
-        await _aside(studio.open)
-        if not await _aside(studio.connected, project, worker.name):
+        await studio.open()
+        if not await studio.connected(project, worker.name):
             raise Conflict(
                 f"project {project} of Label Studio has no model at an address that ends with "
                 f"/labelstudio/models/{worker.name}: connect it first"
             )
-        of = await _aside(studio.project, project)
-        pages = studio.pages(project)
-        while (page := await _aside(next, pages, None)) is not None:
+        of = await studio.project(project)
+        async for page in studio.pages(project):
             for task in page["tasks"]:
                 task["annotations"] = [each for each in task["annotations"] if each["id"] not in seen]
                 seen.update(annotation["id"] for annotation in task["annotations"])
                 counts += await _take_task(worker, settings, inbox, task, of)
         for annotation in sorted(await _annotations(worker) - seen):
-            if await _aside(studio.is_deleted, annotation):
+            if await studio.is_deleted(annotation):
                 gone = Annotation(annotation, changed_ms=REMOVED_MS)
                 counts.update(await take_in(worker, settings, inbox, [gone]))
     finally:
-        studio.close()
+        await studio.close()
     log.info("model %s is up to date with project %d of Label Studio: %s", worker.name, project, dict(counts))
     return counts
-
-
-async def _aside(function: Callable[..., T], *args: Any) -> T:
-    """Run a function on a daemon thread, so that an unresponsive Label Studio does not delay the server's shutdown."""
-    loop = asyncio.get_running_loop()
-    done: asyncio.Future[T] = loop.create_future()
-
-    def settle(result: Callable[[], None]) -> None:
-        if not done.done():  # the caller may have been cancelled
-            result()
-
-    def run() -> None:
-        try:
-            found = function(*args)
-            result = partial(done.set_result, found)
-        except Exception as error:  # noqa: BLE001  the caller gets the error
-            result = partial(done.set_exception, error)
-        with suppress(RuntimeError):  # the event loop has ended
-            loop.call_soon_threadsafe(settle, result)
-
-    threading.Thread(target=run, name="labelstudio", daemon=True).start()
-    return await done
 
 
 async def _take_task(

@@ -1,13 +1,14 @@
 """A client for the part of Label Studio's API that lists annotations.
 
 The client asks only the address in the settings, never an address from a request. The client treats a redirect as an
-error. Its methods block, so they are called on a thread.
+error.
 """
 
 from __future__ import annotations
 
+import asyncio
 import json
-from collections.abc import Iterator
+from collections.abc import AsyncIterator
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -51,33 +52,31 @@ class Studio:
         self._url = url.rstrip("/")
         self._token = token
         self._bytes_max = bytes_max
-        self._http: httpx.Client | None = None
+        self._http: httpx.AsyncClient | None = None
         self._authorization = ""
 
-    def open(self) -> None:
+    async def open(self) -> None:
         """Connect. Call this before the first request."""
-        import httpx  # noqa: PLC0415  importing takes a quarter of a second, and few servers need it
+        self._http = await asyncio.to_thread(_client)
+        await self._authorize()
 
-        self._http = httpx.Client(timeout=TIMEOUT_S, follow_redirects=False)
-        self._authorize()
-
-    def close(self) -> None:
+    async def close(self) -> None:
         """Disconnect. Call this after the last request."""
         if self._http is not None:
-            self._http.close()
+            await self._http.aclose()
 
-    def project(self, project: int) -> Project:
+    async def project(self, project: int) -> Project:
         """Return a project with its labelling configuration."""
-        found: Project = self._read(PROJECT, f"/api/projects/{project}/")
+        found: Project = await self._read(PROJECT, f"/api/projects/{project}/")
         return found
 
-    def connected(self, project: int, model: str) -> bool:
+    async def connected(self, project: int, model: str) -> bool:
         """Return whether this model is connected to the project."""
-        backends = self._read(BACKENDS, "/api/ml/", project=project)
+        backends = await self._read(BACKENDS, "/api/ml/", project=project)
         ends = f"/labelstudio/models/{model}"
         return any(urlsplit(backend["url"]).path.rstrip("/").endswith(ends) for backend in backends)
 
-    def pages(self, project: int) -> Iterator[TasksPage]:
+    async def pages(self, project: int) -> AsyncIterator[TasksPage]:
         """Yield the pages of the project's tasks that have annotations. A task may appear twice.
 
         If tasks are deleted meanwhile, other tasks move to pages that were already read. In this case, all pages are
@@ -89,67 +88,67 @@ class Studio:
             again, seen, page, total = False, 0, 0, 0
             while page == 0 or seen < total:
                 page += 1
-                found: TasksPage = self._read(TASKS_PAGE, "/api/tasks/", page=page, **more)
+                found: TasksPage = await self._read(TASKS_PAGE, "/api/tasks/", page=page, **more)
                 yield found
                 again = again or found["total"] < total
                 seen, total = seen + len(found["tasks"]), found["total"]
                 if not found["tasks"]:
                     break
 
-    def is_deleted(self, annotation: int) -> bool:
+    async def is_deleted(self, annotation: int) -> bool:
         """Return whether the annotation does not exist. A 404 counts only if its body comes from Label Studio, because
         a proxy may answer 404, too.
         """
         path = f"/api/annotations/{annotation}/"
-        status, body = self._get(path)
+        status, body = await self._get(path)
         if status == HTTPStatus.NOT_FOUND and _json(body).get("status_code") == HTTPStatus.NOT_FOUND:
             return True
         self._check(path, status)
         return False
 
-    def _read(self, shape: Any, path: str, **query: Any) -> Any:
-        status, body = self._get(path, **query)
+    async def _read(self, shape: Any, path: str, **query: Any) -> Any:
+        status, body = await self._get(path, **query)
         self._check(path, status)
         try:
-            return parsed(shape, body)
+            return await asyncio.to_thread(parsed, shape, body)
         except Invalid:
             raise self._failed(f"{path} gave an answer that is not Label Studio's") from None
 
-    def _get(self, path: str, **query: Any) -> tuple[int, bytes]:
+    async def _get(self, path: str, **query: Any) -> tuple[int, bytes]:
         """Return the status and the body of an answer. If a short-lived token has expired, get a new token and ask once
         more.
         """
-        status, body = self._send("GET", path, params=query)
+        status, body = await self._send("GET", path, params=query)
         if status == HTTPStatus.UNAUTHORIZED and self._lasts_shortly:
-            self._authorize()
-            status, body = self._send("GET", path, params=query)
+            await self._authorize()
+            status, body = await self._send("GET", path, params=query)
         return status, body
 
     @property
     def _lasts_shortly(self) -> bool:
         return self._token.count(".") == 2  # a JSON Web Token
 
-    def _authorize(self) -> None:
+    async def _authorize(self) -> None:
         if not self._lasts_shortly:
             self._authorization = f"Token {self._token}"
             return
         path = "/api/token/refresh/"
-        status, body = self._send("POST", path, json={"refresh": self._token})
+        status, body = await self._send("POST", path, json={"refresh": self._token})
         self._check(path, status)
         access = _json(body).get("access")
         if not isinstance(access, str):
             raise self._failed(f"{path} gave an answer that is not Label Studio's")
         self._authorization = f"Bearer {access}"
 
-    def _send(self, method: str, path: str, **request: Any) -> tuple[int, bytes]:
-        import httpx  # noqa: PLC0415
+    async def _send(self, method: str, path: str, **request: Any) -> tuple[int, bytes]:
+        import httpx  # noqa: PLC0415  _client has imported it
 
         assert self._http is not None  # noqa: S101  open() was called
         headers = {"authorization": self._authorization} if self._authorization else {}
         try:
-            with self._http.stream(method, self._url + path, headers=headers, **request) as answer:
+            async with self._http.stream(method, self._url + path, headers=headers, **request) as answer:
                 content = bytearray()
-                for piece in answer.iter_bytes():
+                async for piece in answer.aiter_bytes():
                     content += piece
                     if len(content) > self._bytes_max:
                         raise self._failed(f"{path} gave an answer of more than {self._bytes_max} bytes")
@@ -165,6 +164,13 @@ class Studio:
 
     def _failed(self, reason: str) -> LabelStudioFailed:
         return LabelStudioFailed(f"Label Studio at {self._url}: {reason}")
+
+
+def _client() -> httpx.AsyncClient:
+    """Return an HTTP client. That takes a quarter of a second, so it is called on a thread. Few servers need it."""
+    import httpx  # noqa: PLC0415
+
+    return httpx.AsyncClient(timeout=TIMEOUT_S, follow_redirects=False)
 
 
 def _json(body: bytes) -> dict[str, Any]:

@@ -8,8 +8,7 @@ waiting model had a turn.
 
 A gate has as many places as there are processors, but at least two. It has more places if micro-batches mostly wait for
 the store. A long micro-batch keeps its place only for a limited time and then shares the processors with the other
-models (turns.py). Models whose calls are usually long have their own gate with a longer limit, because taking turns
-would delay all of them.
+models (turns.py). Models whose calls are usually long have their own gate, so that they do not delay other models.
 """
 
 from __future__ import annotations
@@ -22,61 +21,48 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
 from hinged.service.engine.scheduling.turns import SHORT_S, Account
 
-HELD_S, LONG_HELD_S = 0.05, 0.1
-"""Maximum time in seconds for which a micro-batch keeps its place. LONG_HELD_S is for models whose calls are usually
-long.
-
-With 0.5 for long calls, the slowest of a hundred requests of the exact solver took 3.0 s; with 0.1, 2.1 s; without a
-gate, 2.7 s (twenty models, two hundred clients)."""
+HELD_S = 0.1
+"""Maximum time in seconds for which a micro-batch keeps its place. With 0.5, the slowest of a hundred requests of the
+exact solver took 3.0 s; with 0.1, 2.1 s; without a gate, 2.7 s (twenty models, two hundred clients)."""
 GAIN = 0.02
-"""Weight of the newest micro-batch in the moving average of the time that micro-batches wait for the store."""
-LONGEST = 4
-"""A micro-batch counts for at most this many times HELD_S, because a micro-batch that hung says little about the
-next."""
+"""Weight of the newest micro-batch in the moving average of the share of the time that micro-batches wait for the
+store."""
 STORED_MAX = 0.95
-"""Maximum share of the time that micro-batches are assumed to wait for the store. At this share a gate has twenty times
+"""Maximum share of the time that a micro-batch is assumed to wait for the store. At this share a gate has twenty times
 its places. Without this bound, a gate would let all models in at once while the store is unavailable."""
 
 
 class LearningGate:
     """Lets a limited number of micro-batches in at once. Used on the event loop."""
 
-    def __init__(self, places: int, held_s: float) -> None:
+    def __init__(self, places: int) -> None:
         self._places = max(places, 2)  # one micro-batch computes while another waits for the store
-        self._held_s = held_s
         self._inside = 0
         self._waiting: deque[asyncio.Future[None]] = deque()
-        self._seconds = self._stored_s = 0.0  # decaying sums over micro-batches: total time, and time at the store
+        self._stored = 0.0  # moving average of the share of the time that micro-batches wait for the store
 
     @property
     def most(self) -> int:
         """Return the number of micro-batches that may be inside at once."""
-        waiting = min(self._stored_s / self._seconds, STORED_MAX) if self._seconds else 0.0
-        return round(self._places / (1.0 - waiting))
+        return round(self._places / (1.0 - self._stored))
 
     @asynccontextmanager
     async def turn(self, account: Account) -> AsyncIterator[None]:
-        """Wait for a place and hold it during the block, for at most `held_s`. account: the waiting model's record of
+        """Wait for a place and hold it during the block, for at most HELD_S. account: the waiting model's record of
         CPU time.
         """
         await self._enter()
         place = _Place()
-        late = asyncio.get_running_loop().call_later(self._held_s, self._leave, place)
+        late = asyncio.get_running_loop().call_later(HELD_S, self._leave, place)
         began, stored_s = time.perf_counter(), account.stored_s
         try:
             yield
         finally:
             late.cancel()
-            self._note(time.perf_counter() - began, account.stored_s - stored_s)
+            if seconds := time.perf_counter() - began:
+                stored = min((account.stored_s - stored_s) / seconds, STORED_MAX)
+                self._stored += GAIN * (stored - self._stored)
             self._leave(place)
-
-    def _note(self, seconds: float, stored_s: float) -> None:
-        """Record the time that a micro-batch took. A very long micro-batch, for example after a hang or a reload,
-        counts less.
-        """
-        counts = min(1.0, LONGEST * self._held_s / seconds) if seconds else 1.0
-        self._seconds += counts * seconds - GAIN * self._seconds
-        self._stored_s += counts * stored_s - GAIN * self._stored_s
 
     async def _enter(self) -> None:
         if self._inside < self.most and not self._waiting:
@@ -116,8 +102,7 @@ class Gates:
 
     def __init__(self, places: int) -> None:
         """Take the number of places to compute on."""
-        self._gate = LearningGate(places, HELD_S)
-        self._long = LearningGate(places, LONG_HELD_S)
+        self._gate, self._long = LearningGate(places), LearningGate(places)
 
     def turn(self, account: Account) -> AbstractAsyncContextManager[None]:
         """Return a turn at the right gate: the second gate if the model's calls are usually long."""

@@ -16,12 +16,7 @@ from time import monotonic
 from typing import Any, TypeVar
 
 from hinged.service import limits
-from hinged.service.engine.scheduling.turns import (
-    BESIDE,
-    Account,
-    GivenUp,
-    Turns,
-)
+from hinged.service.engine.scheduling.turns import Account, GivenUp, Turns
 from hinged.service.errors import NoThread
 from hinged.solvers.core.turns import Abandoned
 
@@ -132,6 +127,7 @@ class Lane(Executor):
     """
 
     def __init__(self, threads: Threads, turns: Turns, account: Account | None = None, most: int | None = None) -> None:
+        """Take the threads and the turns. account: the account of another lane of the same model."""
         self.account = account or Account()
         self._most = most or limits.CALLS_MAX
         self._threads = threads
@@ -139,10 +135,6 @@ class Lane(Executor):
         self._lock = threading.Lock()
         self._running = 0
         self._waiting: deque[tuple[Future[Any], Callable[[], Any]]] = deque()
-
-    def beside(self) -> Lane:
-        """Return another executor for work of the same model at lower priority than its usual calls."""
-        return Lane(self._threads, self._turns, Account(BESIDE), self._most)
 
     def readers(self) -> Lane:
         """Return another executor for calls that read published views. Its calls do not wait for the writer. They count
@@ -171,10 +163,6 @@ class Lane(Executor):
                     self._waiting.remove(waiting)
                     raise
         return future
-
-    def hurry(self) -> None:
-        """Give this lane's computations the usual priority, because a client waits for their result."""
-        self._turns.hurry(self.account)
 
     def give_up(self, why: str) -> None:
         """Stop a running computation at its next rest. That computation and all waiting and later calls

@@ -33,10 +33,9 @@ T = TypeVar("T")
 MEMORY_S = 2.0
 """Seconds after which CPU use counts only 1/e. With a larger value, a model that was busy must wait even after a
 pause."""
-LOOK_S, LOOK_ASKED_S = 0.001, 0.0001
-"""Minimum seconds between two checks of a call that rests often: LOOK_S usually, LOOK_ASKED_S when a request has just
-arrived. A request waits that long for Python's lock before the server notices it. Without LOOK_ASKED_S the latency of a
-prediction is 2.4 times as high."""
+LOOK_S = 0.0001
+"""Minimum seconds between two checks of a call that rests often. A request waits that long for Python's lock before the
+server notices it. With 0.001 the latency of a prediction is 2.4 times as high."""
 SHORT_S = 0.02
 """A call is short if it and its model's usual call take at most this many CPU seconds. Short calls have their own
 places, and long calls pause for them. Without short calls the latency of learning is 13 times as high.
@@ -50,18 +49,12 @@ for learning and 2.3 times for a prediction.
 
 For QUICK_S after a request it may be in progress although no call runs: a small prediction needs no call. If long calls
 did not pause for it, the latency would be 3.8 times as high for learning and 2.6 times for a prediction."""
-USUAL_MAX, USUAL_GAIN = 5.0, 0.2
-"""Moving average of a call's CPU time: each new call has the weight USUAL_GAIN. A long call is capped at USUAL_MAX x
-SHORT_S, so after about eight short calls the model counts as short again."""
 ASKED_S = 0.25
 """For this many seconds after a request, the next request is expected, so one place of long calls stays free."""
-ASIDE, ASIDE_MAX_S = 8.0, 0.05
-"""A long call pauses for ASIDE seconds for each second that it computes, divided by the number of processors.
-ASIDE_MAX_S is the longest pause in seconds. Without ASIDE the latency is 5.4 times as high for learning and 3.7 times
-for a prediction. With a larger value, long calls starve."""
-BESIDE = 4.0
-"""Weight of CPU seconds that are used for loading, applying logs and exporting. With 1 they count like the seconds of
-ordinary calls."""
+ASIDE = 8.0
+"""A long call pauses for ASIDE seconds for each second that it computes, divided by the number of processors. Without
+pauses the latency is 5.4 times as high for learning and 3.7 times for a prediction. With a larger value, long calls
+starve."""
 
 
 class GivenUp(Unavailable):
@@ -75,18 +68,14 @@ def processors() -> int:
 
 
 class Account:
-    """Records how much CPU time a model uses, and whether its computation is given up.
+    """Records how much CPU time a model uses, and whether its computation is given up."""
 
-    weight: factor by which its use counts. If it is above 1, none of its calls is short.
-    """
+    __slots__ = ("given_up", "seconds", "stored_s", "used", "usual_s", "waited_s")
 
-    __slots__ = ("given_up", "seconds", "stored_s", "used", "usual_s", "waited_s", "weight")
-
-    def __init__(self, weight: float = 1.0) -> None:
-        self.weight = weight
+    def __init__(self) -> None:
         self.used = -math.inf  # ln used(t) + t / MEMORY_S (see the module)
         self.seconds = 0.0  # CPU seconds since the start
-        self.usual_s = 0.0  # moving average of the CPU seconds per call
+        self.usual_s = 0.0  # CPU seconds per call: a mean in which each call has half the weight of the next call
         self.waited_s = 0.0  # seconds spent waiting for a place since the start
         self.stored_s = 0.0  # seconds spent waiting for the store since the start
         self.given_up: str | None = None  # the reason, once the account is given up
@@ -96,8 +85,7 @@ class _Call:
     """One computation on one thread."""
 
     __slots__ = (
-        "account", "begun_at", "charged_at", "counted", "left_at", "look_asked_at", "look_at", "place", "queued",
-        "resumed_at", "still_s", "turns", "woken",
+        "account", "begun_at", "charged_at", "counted", "left_at", "looked_at", "place", "queued", "turns", "woken"
     )  # fmt: skip
 
     def __init__(self, turns: Turns, account: Account) -> None:
@@ -105,9 +93,7 @@ class _Call:
         self.account = account
         self.place: list[_Call] | None = None  # the list that contains this call, while the call has a place
         self.begun_at = self.charged_at = time.thread_time()  # this thread's CPU clock
-        self.resumed_at = time.perf_counter()  # start of the computation that still_s does not yet include
-        self.goes_on(self.resumed_at)
-        self.still_s = 0.0  # seconds that the call may pause
+        self.looked_at = time.perf_counter()  # end of the last check
         self.left_at: float | None = None  # start of a wait for something other than a processor
         self.counted = self.is_short  # whether the call is counted among the short calls in progress
         self.queued = False
@@ -117,20 +103,17 @@ class _Call:
     @property
     def is_short(self) -> bool:
         """Return whether the call has not computed for long yet, and probably will not."""
-        account = self.account
-        return self.charged_at - self.begun_at < SHORT_S > account.usual_s and account.weight <= 1.0
+        return self.charged_at - self.begun_at < SHORT_S > self.account.usual_s
 
-    def rest(self) -> None:
-        """Continue, unless another call must go first. Raise Abandoned if the account is given up."""
+    def rest(self, *, always: bool = False) -> None:
+        """Continue, unless another call must go first. Raise Abandoned if the account is given up.
+
+        always: check even if the last check was a moment ago.
+        """
         if self.account.given_up is not None:
             raise Abandoned
-        now = time.perf_counter()
-        if now >= self.look_at or self.look_asked_at <= now < self.turns.asked_at + QUICK_S:
+        if always or time.perf_counter() >= self.looked_at + LOOK_S:
             self.turns.look(self)
-
-    def goes_on(self, now: float) -> None:
-        """Set the times of the next checks."""
-        self.look_at, self.look_asked_at = now + LOOK_S, now + LOOK_ASKED_S
 
 
 Entry = tuple[float, int, _Call]
@@ -151,9 +134,7 @@ def rest_before_work() -> None:
     call: _Call | None = getattr(_here, "call", None)
     if call is not None:
         call.turns.come_back(call)
-        if call.account.usual_s > QUICK_S and call.turns.contested:
-            call.look_at = 0.0
-        call.rest()
+        call.rest(always=call.account.usual_s > QUICK_S and call.turns.contested)
 
 
 class Turns:
@@ -170,9 +151,7 @@ class Turns:
 
     That is not enough when Python's lock changes hands a dozen times in a request, because a long computation may take
     the lock each time. So long calls also pause while short calls compute. They still get a fifth of the time on two
-    processors, and more on more processors. A short call that waits for the store does not make long calls pause. While
-    requests arrive, long calls compute for a tenth of a millisecond at a time, because a new request may wait that long
-    before the server notices it.
+    processors, and more on more processors. A short call that waits for the store does not make long calls pause.
     """
 
     def __init__(self, places: int | None = None) -> None:
@@ -196,15 +175,12 @@ class Turns:
                 self._short += 1
         try:
             with resting(call.rest):
-                if account.weight > 1.0:
-                    self.look(call)
                 return function()
         finally:
             _here.call = None
             with self._lock:
                 self._charge(call)
-                took_s = min(call.charged_at - call.begun_at, USUAL_MAX * SHORT_S)
-                account.usual_s += USUAL_GAIN * (took_s - account.usual_s)
+                account.usual_s = (account.usual_s + call.charged_at - call.begun_at) / 2.0
                 self._leave(call)
                 self._let_in()
                 self._discount(call)
@@ -260,14 +236,12 @@ class Turns:
         if goes_on:
             if call.place is self._holding and not call.is_short:
                 self._stand_still(call)
-            call.goes_on(time.perf_counter())
+            call.looked_at = time.perf_counter()
             return
         began = time.perf_counter()
         call.woken.acquire()
-        ended = time.perf_counter()
-        call.goes_on(ended)
-        call.account.waited_s += ended - began
-        call.resumed_at = ended
+        call.looked_at = time.perf_counter()
+        call.account.waited_s += call.looked_at - began
         if call.account.given_up is not None:
             raise Abandoned
 
@@ -281,31 +255,20 @@ class Turns:
                     call.queued = False
                     call.woken.release()
 
-    def hurry(self, account: Account) -> None:
-        """Give an account the usual weight from now on, because a client waits for its result."""
-        with self._lock:
-            account.weight = 1.0
-            waiting = [call for *_, call in chain.from_iterable(self._waiting.values()) if call.queued]
-            for short in (True, False):
-                self._waiting[short] = [self._entry(call) for call in waiting if call.is_short == short]
-                heapq.heapify(self._waiting[short])
-            self._let_in()
-
     def _stand_still(self, call: _Call) -> None:
-        """Pause while short calls compute, for at most the time that this call has left for pauses."""
+        """Pause while short calls compute, in proportion to the time that this call has computed since its last
+        check.
+        """
         now = time.perf_counter()
-        call.still_s = min(call.still_s + ASIDE / self.places * (now - call.resumed_at), ASIDE_MAX_S)
+        ends_at = now + ASIDE / self.places * min(now - call.looked_at, SHORT_S)
         with self._lock:
             while call.account.given_up is None:
-                left_s = QUICK_S if self._short else self.asked_at + QUICK_S - time.perf_counter()
-                if min(left_s, call.still_s) <= 0.0:
-                    break
-                began = time.perf_counter()
-                self._quiet.wait(min(left_s, call.still_s))
-                call.still_s -= time.perf_counter() - began
-        call.resumed_at = time.perf_counter()
-        if call.account.given_up is not None:
-            raise Abandoned
+                quiet_at = now + QUICK_S if self._short else self.asked_at + QUICK_S
+                if min(quiet_at, ends_at) <= now:
+                    return
+                self._quiet.wait(min(quiet_at, ends_at) - now)
+                now = time.perf_counter()
+        raise Abandoned
 
     # -- with the lock held ---------------------------------------------------------------------------------------
 
@@ -326,7 +289,7 @@ class Turns:
             call.account.seconds += seconds
 
     def _entry(self, call: _Call) -> Entry:
-        return call.account.used + math.log(call.account.weight), next(self._numbers), call
+        return call.account.used, next(self._numbers), call
 
     def _goes_on(self, call: _Call) -> bool:
         """Return whether the call may continue, in the place that it has or in a place that it takes now."""
@@ -388,8 +351,7 @@ class Turns:
         if first is None:
             return False
         now = time.perf_counter()
-        mine, others = (c.account.weight * _seconds(c.account, now) for c in (call, first))
-        return mine - others >= SHORT_S * call.account.weight
+        return _seconds(call.account, now) - _seconds(first.account, now) >= SHORT_S
 
 
 def _seconds(account: Account, now: float) -> float:

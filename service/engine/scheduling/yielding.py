@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from prometheus_client import Histogram
+
 from hinged.service.engine.scheduling.turns import rest_before_work, stand_back
-from hinged.service.store.base import Event, Store
-from hinged.service.store.times import Times
+from hinged.service.store.base import BOUNDS_S, Event, Store
 from hinged.solvers.core.turns import rest
 
 
@@ -41,12 +42,13 @@ class Yielding(Store):
     def __init__(self, store: Store) -> None:
         self._store = store
         self.commits = store.commits
-        self.appends = Times()
+        meaning = "Time until an append is durable."
+        self.appends = Histogram("hinged_store_append_duration_seconds", meaning, buckets=BOUNDS_S, registry=None)
 
     def append(self, model: str, after: int, events: Sequence[Event]) -> int:
         """Give up the place, call Store.append, then rest."""
         stand_back()
-        with self.appends.one():
+        with self.appends.time():
             position = self._store.append(model, after, events)
         rest_before_work()
         return position

@@ -7,7 +7,7 @@ have been executed, and only the store can find out.
 from __future__ import annotations
 
 import logging
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 from weakref import WeakSet
@@ -31,7 +31,7 @@ from hinged.service.store.base import OutcomeUnknown
 from hinged.service.store.redis.rewriting import rewrite
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from redis.connection import AbstractConnection
 
@@ -46,8 +46,6 @@ WAITS_FROM = (7, 2)
 ATTEMPTS = 3
 """Maximum number of attempts. A request is repeated if a node of a cluster refused the request, or if it could not be
 sent, because the cluster may have changed."""
-AT_ONCE = 1_000
-"""Maximum number of commands that are sent before the first answer is read."""
 CONFIG = ("appendonly", "appendfsync", "no-appendfsync-on-rewrite", "maxmemory-policy")
 """The settings of Redis on which durability depends."""
 
@@ -105,29 +103,16 @@ class Nodes:
             raise StoreUnavailable(error.message) from error
 
     def ask_all(self, commands: Sequence[Sequence[Any]]) -> list[Any]:
-        """Return the answers to many commands that only read.
-
-        A single server gets many commands at once. A cluster gets one command at a time.
-        """
-        if self._cluster is not None:
-            return [self.ask(*command) for command in commands]
-        found: list[Any] = []
-        for start in range(0, len(commands), AT_ONCE):
-            found += self._ask_at_once(commands[start : start + AT_ONCE])
-        return found
-
-    def _ask_at_once(self, commands: Sequence[Sequence[Any]]) -> list[Any]:
+        """Return the answers to many commands that only read. They are sent together."""
+        if self._closed:
+            raise StoreUnavailable("the store is closed")
+        client: Any = self._cluster or self._single  # redis-py has no types here
+        together = client.pipeline(transaction=False)
+        for command in commands:
+            together.execute_command(*command)
         try:
-            with self._lent(commands[0][1]) as connection:
-                try:
-                    connection.send_packed_command(connection.pack_commands(commands))
-                    answers = [_read(connection) for _ in commands]
-                    for answer in answers:
-                        self._check(answer, connection)
-                except (RedisError, OSError):
-                    connection.disconnect()
-                    raise
-        except (NotConnected, RedisError, OSError) as error:
+            answers: list[Any] = together.execute()
+        except (RedisError, OSError) as error:
             raise StoreUnavailable(f"{self._where} did not answer: {_reason(error)}") from error
         return answers
 
@@ -179,18 +164,12 @@ class Nodes:
         """Send the command and read the answer, once. If an error means that nothing was done, raise NotConnected or
         the error itself.
         """
-        with self._lent(key) as connection:
-            return self._converse(connection, command, wait=lasting and connection in self._waits)
-
-    @contextmanager
-    def _lent(self, key: str) -> Iterator[Any]:
-        """Lend a connection to the server that has a key. Raise NotConnected if there is no such server."""
         if self._closed:
             raise StoreUnavailable("the store is closed")
         pool = self._client(key).connection_pool
         connection: Any = self._connect(pool)
         try:
-            yield connection
+            return self._converse(connection, command, wait=lasting and connection in self._waits)
         finally:
             pool.release(connection)
 

@@ -101,7 +101,7 @@ class SharedRedisStore(RedisStore):
         return Owner(address.decode(), epoch.decode(), bool(exists), int(end))
 
     def owners(self, models: Sequence[str]) -> dict[str, Owner]:
-        """Return the owners of many models, with one request to Redis if possible."""
+        """Return the owners of many models."""
         asked = [
             command
             for fence, meta, *_ in map(self._keys, models)

@@ -15,11 +15,12 @@ from contextlib import contextmanager
 from threading import Condition
 from typing import Any, TypeVar
 
+from prometheus_client import Histogram
+
 from hinged.service.errors import StoreUnavailable
-from hinged.service.store.base import OutcomeUnknown
+from hinged.service.store.base import BOUNDS_S, OutcomeUnknown
 from hinged.service.store.sqlite.place import DatabaseFile, FileReplaced
 from hinged.service.store.sqlite.schema import TIMEOUT_S
-from hinged.service.store.times import Times
 
 READERS_S = 5.0
 """Seconds that a purge waits for readers of the database."""
@@ -47,7 +48,8 @@ class Writer:
         self._claims = 0
         self._waiting: list[Job] = []
         self._closed = False
-        self.commits = Times()
+        meaning = "Time of a commit, with its fsync; appends of several models may share one."
+        self.commits = Histogram("hinged_store_commit_duration_seconds", meaning, buckets=BOUNDS_S, registry=None)
 
     def do(self, work: Work[T]) -> T:
         """Run `work` in a transaction; when this returns, its changes are on disk.
@@ -120,7 +122,7 @@ class Writer:
             self._place.note_log()
             results = [_attempt(connection, work) for work, _ in group]
             failure, what = OutcomeUnknown, "the store failed while it committed; the write may last or not"
-            with self.commits.one():
+            with self.commits.time():
                 connection.execute("COMMIT")
             self._place.check()
             for (_, outcome), (value, error) in zip(group, results, strict=True):

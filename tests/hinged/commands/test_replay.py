@@ -7,7 +7,8 @@ from rich.console import Console
 
 from hinged import Client, HingedError
 from hinged.commands.replay import Options, ReplayError, replay
-from hinged.commands.stream import StreamTally, same_label
+from hinged.commands.showing import same_label
+from hinged.commands.stream import StreamTally
 from hinged.readers import fingerprint, open_source
 
 

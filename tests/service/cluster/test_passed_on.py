@@ -12,7 +12,7 @@ from websockets.exceptions import InvalidStatus
 
 from hinged.client import AsyncClient, Client
 from hinged.service.cluster.gate import Gate
-from hinged.service.cluster.lines import LineRequest, Lines
+from hinged.service.cluster.lines import Lines
 from hinged.service.cluster.passing import HELD_BYTES_MAX, Passed, Passing
 from hinged.service.edge.streams import Streams
 from hinged.service.errors import RequestTimeout
@@ -375,7 +375,7 @@ class Answering(asyncio.Protocol):
         self._ended.set_result(exc)
 
 
-class Once(LineRequest):
+class Once:
     """A single request over a line. over: the status of the answer, or the reason why there is no answer."""
 
     def __init__(self, line):

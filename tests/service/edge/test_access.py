@@ -3,7 +3,6 @@
 import asyncio
 import itertools
 import json
-import time
 
 import pytest
 from fastapi import FastAPI, Request, WebSocket
@@ -13,8 +12,6 @@ from hinged.operations import STREAM, ModelOperations
 from hinged.service.api.serving import Group
 from hinged.service.edge.access import Access
 from hinged.service.edge.keys import NOBODY_ASKED, create_key, revoke_key
-from hinged.service.edge.tickets import KeptTickets
-from hinged.service.errors import QueueFull
 from hinged.service.settings import Settings
 from tests.helpers.http_client import BASE, Asking, example, refusal
 from tests.helpers.server import RunningServer
@@ -280,32 +277,6 @@ def test_a_ticket_dies_with_its_key(guarded):
     ticket = plain("POST", "/tickets", headers=bearer(text)).json()["ticket"]
     revoke_key(path, "leaving")
     refusal(plain("GET", "/models", params={"ticket": ticket}), 401, "unauthenticated")
-
-
-def test_a_ticket_is_valid_once_and_until_it_expires(monkeypatch):
-    now = 0.0
-    monkeypatch.setattr(time, "monotonic", lambda: now)
-    tickets = KeptTickets(30.0, 3)
-    first, second, third = (tickets.issue(NOBODY_ASKED) for _ in range(3))
-    assert tickets.redeem(first) is NOBODY_ASKED
-    assert tickets.redeem(first) is None
-    assert tickets.redeem("nonsense") is None
-    now = 29.9
-    assert tickets.redeem(second) is NOBODY_ASKED
-    now = 30.0
-    assert tickets.redeem(third) is None
-
-
-def test_unused_tickets_are_limited_and_expired_tickets_make_room(monkeypatch):
-    now = 0.0
-    monkeypatch.setattr(time, "monotonic", lambda: now)
-    tickets = KeptTickets(30.0, 2)
-    tickets.issue(NOBODY_ASKED)
-    tickets.issue(NOBODY_ASKED)
-    with pytest.raises(QueueFull):
-        tickets.issue(NOBODY_ASKED)
-    now = 30.0
-    assert tickets.redeem(tickets.issue(NOBODY_ASKED)) is NOBODY_ASKED
 
 
 def small_app(settings):

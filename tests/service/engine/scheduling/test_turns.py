@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from hinged.service.engine.scheduling import turns
-from hinged.service.engine.scheduling.turns import BESIDE, Account, Turns, rest_before_work, stand_back
+from hinged.service.engine.scheduling.turns import Account, Turns, rest_before_work, stand_back
 from hinged.solvers.core.turns import Abandoned, rest
 
 SECONDS = 60  # seconds until a hanging test fails
@@ -81,9 +81,9 @@ def until(condition):
     raise AssertionError("it does not come to that")
 
 
-def used(seconds, weight=1.0):
+def used(seconds):
     """Return an account that has just used `seconds`."""
-    account = Account(weight)
+    account = Account()
     account.used = turns.math.log(seconds) + turns.time.perf_counter() / turns.MEMORY_S
     return account
 
@@ -150,7 +150,7 @@ def test_a_short_call_does_not_wait_for_a_long_call(monkeypatch):
 
 def test_a_long_call_has_its_place_however_many_short_calls_come(monkeypatch):
     monkeypatch.setattr(turns, "SHORT_S", 1e8)
-    monkeypatch.setattr(turns, "ASIDE_MAX_S", 0.0)
+    monkeypatch.setattr(turns, "ASIDE", 0.0)
     shared = Turns(1)
     first, second = Call(shared, Account()).wait(), Call(shared, used(10.0)).wait()
     long = Call(shared, long_account())
@@ -187,29 +187,6 @@ def test_a_model_with_long_calls_has_short_calls_again_only_after_some_short_one
     for _ in range(100):
         shared.run(account, lambda: None)
     assert account.usual_s < turns.SHORT_S
-
-
-def test_work_beside_the_models_is_never_short_and_counts_for_more():
-    shared = Turns(1)
-    first = Call(shared, Account()).wait()
-    beside = Call(shared, used(10.0, BESIDE))
-    until(lambda: waiting(shared) == 1)
-    serving = Call(shared, used(20.0))
-    until(lambda: waiting(shared) == 2)
-    first.end()
-    serving.wait().end()
-    beside.wait().end()
-
-
-def test_work_that_a_client_waits_for_no_longer_counts_for_more():
-    shared = Turns(1)
-    first = Call(shared, Account()).wait()
-    loads = [Call(shared, used(seconds, BESIDE)) for seconds in (10.0, 20.0)]
-    until(lambda: waiting(shared) == 2)
-    shared.hurry(loads[1].account)
-    first.end()
-    loads[1].wait().end()
-    loads[0].wait().end()
 
 
 def test_a_call_that_is_given_up_ends_while_it_computes_or_waits_and_others_go_on():
@@ -250,7 +227,7 @@ def test_a_call_that_waits_for_something_else_leaves_its_place():
 def test_all_calls_end_and_no_more_compute_at_once_than_there_are_places(seed):
     rng = random.Random(seed)
     shared = Turns(rng.randint(1, 3))
-    accounts = [Account(rng.choice([1.0, BESIDE])) for _ in range(8)]
+    accounts = [Account() for _ in range(8)]
     lock, computing, most, ended = threading.Lock(), [0], [0], []
 
     def step(change):
@@ -281,7 +258,6 @@ def test_all_calls_end_and_no_more_compute_at_once_than_there_are_places(seed):
         thread.start()
         if number == 30:
             shared.give_up(accounts[0], "test")
-            shared.hurry(accounts[1])
     for thread in threads:
         thread.join(SECONDS)
     assert len(ended) == len(threads)
@@ -322,7 +298,6 @@ def still(monkeypatch):
     """
     monkeypatch.setattr(turns, "SHORT_S", 0.02)
     monkeypatch.setattr(turns, "ASIDE", 1e9)
-    monkeypatch.setattr(turns, "ASIDE_MAX_S", SECONDS)
     shared, account, over = Turns(2), Account(), threading.Event()
     account.usual_s = 1.0
     short = threading.Thread(target=shared.run, args=(Account(), lambda: over.wait(SECONDS)))
@@ -347,7 +322,6 @@ def test_a_long_call_goes_on_as_soon_as_no_short_call_computes(still):
 def test_a_long_call_does_not_stand_still_for_a_short_call_that_waits_for_the_store(monkeypatch):
     monkeypatch.setattr(turns, "SHORT_S", 0.02)
     monkeypatch.setattr(turns, "ASIDE", 1e9)
-    monkeypatch.setattr(turns, "ASIDE_MAX_S", SECONDS)
     shared, there, back, over = Turns(2), *(threading.Event() for _ in range(3))
 
     def append():
@@ -377,15 +351,12 @@ def test_a_call_that_stands_still_can_be_given_up(still):
     assert isinstance(still.long.wait().outcome, Abandoned)
 
 
-def test_a_long_call_checks_sooner_when_a_request_has_just_come(monkeypatch):
+def test_a_long_call_stands_still_when_a_request_has_just_come(monkeypatch):
     monkeypatch.setattr(turns, "SHORT_S", 0.02)
-    for name in ("LOOK_S", "QUICK_S", "ASIDE_MAX_S"):
-        monkeypatch.setattr(turns, name, SECONDS)
+    monkeypatch.setattr(turns, "QUICK_S", SECONDS)
     monkeypatch.setattr(turns, "ASIDE", 1e9)
-    monkeypatch.setattr(turns, "LOOK_ASKED_S", 0.0)
-    shared, account = Turns(2), Account()
-    account.usual_s = 1.0
-    long = Call(shared, account).wait().go().wait()  # without a request, calls check rarely
+    shared, account = Turns(2), long_account()
+    long = Call(shared, account).wait().go().wait()
     shared.asked()
     long.go()
     until(lambda: shared._quiet._waiters)

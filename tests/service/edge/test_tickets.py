@@ -1,4 +1,4 @@
-"""Tickets of several processes that share a secret."""
+"""Tickets of one process, and of several processes that share a secret."""
 
 import base64
 import string
@@ -7,17 +7,17 @@ import time
 import pytest
 
 from hinged.service.edge.keys import NOBODY_ASKED
-from hinged.service.edge.tickets import SignedTickets
+from hinged.service.edge.tickets import Tickets
 from hinged.service.errors import QueueFull
 
 
 def signing(monkeypatch, at, secret=b"s", most=3, known=(NOBODY_ASKED,)):
     """Return the tickets of a process that begins at the time `at`. The clock then stays at this time."""
     monkeypatch.setattr(time, "time", lambda: at)
-    return SignedTickets(secret, 30.0, most, lambda: known)
+    return Tickets(secret, 30.0, most, lambda: known)
 
 
-def test_a_signed_ticket_is_valid_once_at_each_process_with_the_secret(monkeypatch):
+def test_a_ticket_is_valid_once_at_each_process_with_the_secret(monkeypatch):
     one, other = signing(monkeypatch, 100.0), signing(monkeypatch, 100.0)
     ticket = one.issue(NOBODY_ASKED)
     for process in (other, one):
@@ -27,7 +27,7 @@ def test_a_signed_ticket_is_valid_once_at_each_process_with_the_secret(monkeypat
     assert signing(monkeypatch, 100.0, known=()).redeem(one.issue(NOBODY_ASKED)) is None  # the key was revoked
 
 
-def test_a_signed_ticket_that_was_altered_or_expired_or_predates_the_process_is_invalid(monkeypatch):
+def test_a_ticket_that_was_altered_or_expired_or_predates_the_process_is_invalid(monkeypatch):
     tickets = signing(monkeypatch, 100.0)
     first, second = tickets.issue(NOBODY_ASKED), tickets.issue(NOBODY_ASKED)
     for k in range(len(first)):  # the last letters too, because different letters may decode to the same bytes
@@ -57,7 +57,7 @@ def test_parts_of_a_ticket_and_a_key_do_not_make_a_ticket(monkeypatch):
         assert tickets.redeem(tickets.issue(key)) is key
 
 
-def test_issued_and_used_signed_tickets_are_limited(monkeypatch):
+def test_issued_and_used_tickets_are_limited(monkeypatch):
     one, other = signing(monkeypatch, 100.0, most=4), signing(monkeypatch, 100.0, most=2)
     given = [one.issue(NOBODY_ASKED) for _ in range(4)]
     with pytest.raises(QueueFull):
