@@ -40,7 +40,7 @@ class Access:
         """Read the key file. Raise Invalid if it cannot be read, or if there is a rate without keys."""
         if settings.keys_file is None and settings.key_rate is not None:
             raise Invalid(f"HINGED_KEY_RATE={settings.key_rate:g} needs keys: set HINGED_KEYS_FILE, too")
-        self._keyring = None if settings.keys_file is None else Keyring(settings.keys_file)
+        self.keyring = None if settings.keys_file is None else Keyring(settings.keys_file)
         self.rates = Rates(settings.key_rate)
         self._ticket_s = limits.TICKET_S
         self._tickets: Tickets = KeptTickets(limits.TICKET_S, limits.TICKETS_MAX)
@@ -66,7 +66,7 @@ class Access:
 
         After None, the caller must let `authorise` find the reason. After a key, it must count the request in `rates`.
         """
-        if self._keyring is None:
+        if self.keyring is None:
             return NOBODY_ASKED
         try:
             key, role = self._find(_credentials(headers)), operation.role
@@ -80,7 +80,7 @@ class Access:
         """Return the key of these credentials, or None if it is unknown. Raise Unauthenticated if they are
         malformed.
         """
-        if self._keyring is None:
+        if self.keyring is None:
             return NOBODY_ASKED
         if len(given) != 1:
             raise Unauthenticated("send a key as one header `Authorization: Bearer KEY`")
@@ -90,7 +90,7 @@ class Access:
             scheme, text = "bearer", password(text)
         if scheme.lower() != "bearer" or not text:
             raise Unauthenticated("the Authorization header must be `Bearer KEY`")
-        return self._keyring.find(text)
+        return self.keyring.find(text)
 
     def issue_ticket(self, connection: HTTPConnection) -> dict[str, Any]:
         """Issue a ticket with the caller's rights; return it with its time of expiry."""
@@ -105,7 +105,7 @@ class Access:
         return key in self._known()
 
     def _known(self) -> tuple[Key, ...]:
-        return (NOBODY_ASKED,) if self._keyring is None else self._keyring.keys()
+        return (NOBODY_ASKED,) if self.keyring is None else self.keyring.keys()
 
     def _redeem(self, connection: HTTPConnection) -> Key:
         if connection.scope["type"] == "http" and connection.scope["method"] != "GET":
