@@ -32,6 +32,8 @@ log = logging.getLogger(__name__)
 Headers = Sequence[tuple[bytes, bytes]]
 """The headers of an ASGI scope. Their names are in lower case."""
 
+FIRST_KEY = "Make one: hinged keys create me --role admin --file keys.json, and set HINGED_KEYS_FILE=keys.json"
+
 
 class Access:
     """The keys and tickets of a server. Without keys, everyone may do everything."""
@@ -183,9 +185,8 @@ def refuse_open_door(settings: Settings) -> None:
     """Raise Invalid if other machines could reach a server without keys, and the settings do not allow that."""
     if settings.keys_file is None and not settings.open and not is_loopback(settings.host):
         raise Invalid(
-            f"other machines may reach {settings.host}, and there are no keys. Make one: hinged keys create me "
-            "--role admin --file keys.json, and set HINGED_KEYS_FILE=keys.json; or set HINGED_OPEN=yes if everyone "
-            "who reaches the port may do everything"
+            f"other machines may reach {settings.host}, and there are no keys. {FIRST_KEY}; or set HINGED_OPEN=yes if "
+            "everyone who reaches the port may do everything"
         )
 
 

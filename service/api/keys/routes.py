@@ -21,7 +21,7 @@ from hinged.service.api.openapi import Shape
 from hinged.service.api.serving import Group
 from hinged.service.api.wire import parsed, read_command
 from hinged.service.data.examples import STRICT
-from hinged.service.edge.access import Access, caller
+from hinged.service.edge.access import FIRST_KEY, Access, caller
 from hinged.service.edge.keys import KeyName, Keyring, Pattern, create_key, revoke_key
 from hinged.service.edge.middleware import JSON
 from hinged.service.errors import Conflict, NotFound, Unavailable
@@ -50,7 +50,7 @@ REVOKED = {"name": "ann", "revoked": True}
 def _keyring(request: Request) -> Keyring:
     access: Access = request.app.state.access
     if access.keyring is None:
-        raise Conflict("this server has no keys; start it with HINGED_KEYS_FILE")
+        raise Conflict(f"this server has no keys, so everyone who reaches it may do everything. {FIRST_KEY}")
     return access.keyring
 
 

@@ -41,6 +41,8 @@ def thresholds(counts: Array, chances: Array, table: CostTable, number: int) -> 
     }
     if not n:
         return found
+    held = counts.any(axis=0)
+    counts, chances = counts[:, held], chances[held]
 
     def paid(decisions: Array) -> Figures:
         """Return the shares of all examples, and the mean cost. decisions (..., BINS): class numbers or ASKED."""
