@@ -143,7 +143,7 @@ class Columns(TypedDict):
 
 
 class Rule(TypedDict):
-    """What a rule would have meant: shares of all examples, and the mean cost of an example by the present costs."""
+    """The effect of a rule: shares of all examples, and the mean cost of an example by the present costs."""
 
     right: float
     false: float
@@ -153,7 +153,7 @@ class Rule(TypedDict):
 
 
 class ThresholdCurve(TypedDict):
-    """What each threshold would have meant, as columns of equal length; see Rule. missed_cost: the cost of a missed
+    """The effect of each threshold, as columns of equal length; see Rule. missed_cost: the cost of a missed
     example of the class that makes the threshold the best one. precision and recall: without asking; null if unknown.
     """
 

@@ -22,7 +22,7 @@ MAY: Mapping[Role, str] = {
         "models"
     ),
 }
-"""What each role may do besides what the earlier roles may do."""
+"""The rights of each role beyond the rights of the earlier roles."""
 
 
 class Alive(TypedDict):

@@ -24,7 +24,7 @@ def payments(client, request):
 
 def cells(page, rule):
     """Return the figures of a rule: cost, decided, right, missed, and asked if the model asks."""
-    table = page.get_by_role("group", name="What the threshold would have meant")
+    table = page.get_by_role("group", name="Rules")
     row = table.get_by_role("row", name=re.compile(f"^{rule}"))
     return [float(text.replace(",", "")) for text in row.get_by_role("cell").all_inner_texts()]
 

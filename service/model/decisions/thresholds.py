@@ -1,4 +1,4 @@
-"""What a threshold on the probability of a class would have meant, for a model of two classes.
+"""Count what a threshold on the probability of a class would have meant, for a model of two classes.
 
 A threshold and the costs of the two errors say the same: deciding for the class from probability t on is best if a
 missed example of the class costs (1 - t) / t times as much as a false one. Each threshold here keeps the present cost

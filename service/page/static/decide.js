@@ -34,7 +34,7 @@ const than = (v, one, other) => (v === 1 ? html`a ${one} costs as much as a ${ot
 const costsOf = (t) => (t <= 0.5 ? `1 : ${times((1 - t) / t)}` : `${times(t / (1 - t))} : 1`); // cost of a false decision : cost of a missed example
 const nearest = (thresholds, t) => thresholds.reduce((best, v, i) => (Math.abs(v - t) < Math.abs(thresholds[best] - t) ? i : best), 0);
 
-// The cost of an example over the threshold, with a slider. What the server has counted says what the threshold means.
+// The cost of an example over the threshold, with a slider, and the figures of the chosen threshold.
 function Threshold({ model, configuration, again }) {
   const to = `models/${path(model)}`;
   const [of, setOf] = useState(null), [at, setAt] = useState(null), [error, setError] = useState(null); // at: number of the chosen threshold; null: the present one
@@ -73,7 +73,7 @@ function Threshold({ model, configuration, again }) {
     <${Problem} error=${error ?? problem} />
     <h3>Of 1,000 examples <small>in hindsight, by ${plural(Math.round(found.examples), "labelled example")}</small></h3>
     <p class="soft">${configuration.costs ? html`The present costs price each rule: a missed <bdi>${name}</bdi> costs ${figure(costs.missed)}, a false one ${figure(costs.false)}${asks ? `, a person's look ${figure(costs.ask)}` : ""}.` : "Each error costs 1, because the model has no costs yet."}</p>
-    <div class="scroll" tabindex="0" role="group" aria-label="What the threshold would have meant"><table>
+    <div class="scroll" tabindex="0" role="group" aria-label="Rules"><table>
       <thead><tr><th scope="col">Rule</th><th scope="col" class="number">Cost of an example</th><th scope="col" class="number">Decided <bdi>${name}</bdi></th><th scope="col" class="number">Of these right</th><th scope="col" class="number">Missed <bdi>${name}</bdi></th>
         ${asks && html`<th scope="col" class="number">Asked</th>`}</tr></thead>
       <tbody>${rows.filter(([word, rule]) => word && rule).map(([word, rule]) => html`<tr key=${word}><th scope="row"><bdi>${word}</bdi></th><td class="number">${figure(rule.cost)}</td>${[rule.right + rule.false, rule.right, rule.missed, ...(asks ? [rule.asked] : [])].map((v) => html`
@@ -91,8 +91,8 @@ function PrecisionRecall({ title, precision, recall, at = null, mark }) {
     data=${[x.map((r) => 100 * r), [...points.values()]]} series=${[{ name: "precision", k: 1 }]} />`;
 }
 
-// What the decisions have cost since the costs were set, each taken before its label was known. simple: whether to
-// compare with simple rules.
+// The cost of the decisions since the costs were set, each taken before its label was known. simple: whether to compare
+// with simple rules.
 function Spent({ decisions: { examples, asked, cost, always, ask_all }, simple }) {
   const rows = [["this model", cost], ...Object.entries(always).map(([name, v]) => [`always ${name}`, v]), ...(ask_all === undefined ? [] : [["always ask", ask_all]])];
   return html`<section class="card" aria-label="Since the costs were set"><h2>Since the costs were set</h2>

@@ -1,4 +1,4 @@
-"""What thresholds would have meant for a model of two classes, beside what it answered as it learned."""
+"""The effect of thresholds for a model of two classes, beside its answers as it learned."""
 
 import pytest
 

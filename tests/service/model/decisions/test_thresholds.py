@@ -1,4 +1,4 @@
-"""What thresholds would have meant, against a plain loop over the examples."""
+"""The effect of thresholds, against a plain loop over the examples."""
 
 import math
 
