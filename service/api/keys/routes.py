@@ -24,7 +24,7 @@ from hinged.service.data.examples import STRICT
 from hinged.service.edge.access import FIRST_KEY, Access, caller
 from hinged.service.edge.keys import KeyName, Keyring, Pattern, create_key, revoke_key
 from hinged.service.edge.middleware import JSON
-from hinged.service.errors import Conflict, NotFound, Unavailable
+from hinged.service.errors import Conflict, NotFound
 
 log = logging.getLogger(__name__)
 group = Group("access")
@@ -63,7 +63,7 @@ async def list_keys(request: Request) -> Response:
     return JSON({"keys": keys, "changeable": ring.changeable(), "roles": dict(MAY)})
 
 
-@group.serves(ServerOperations.create_key, MADE, Conflict, Unavailable, takes=KEY_BODY, status_code=201)
+@group.serves(ServerOperations.create_key, MADE, Conflict, takes=KEY_BODY, statuses=(201,), status_code=201)
 async def make_key(request: Request) -> Response:
     """Make a key. Its text is in this answer, and nowhere else: the file holds its digest."""
     ring, body = _keyring(request), parsed(KEY_BODY.adapter, await read_command(request))
@@ -75,7 +75,7 @@ async def make_key(request: Request) -> Response:
     return JSON(found, 201, headers={"Cache-Control": "no-store"})
 
 
-@group.serves(ServerOperations.revoke_key, REVOKED, Conflict, NotFound, Unavailable)
+@group.serves(ServerOperations.revoke_key, REVOKED, Conflict, NotFound)
 async def drop_key(key: str, request: Request) -> Response:
     """Revoke a key, from the next request on. A key cannot revoke itself, so one admin always remains."""
     ring, own = _keyring(request), caller(request).name
