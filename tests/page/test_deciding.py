@@ -51,7 +51,7 @@ def test_the_slider_says_what_each_threshold_would_have_meant(client, server, ta
         assert cells(page, rule) == expected(found["rules"][name])
     slider.fill(str(found["curve"]["threshold"].index(0.1)))
     page.get_by_text("This threshold corresponds to costs 1 : 9: a missed fraud costs 9 times as much").wait_for()
-    assert cells(page, "from 10 % on") == expected(at(found["curve"], 0.1))
+    assert cells(page, "chosen threshold") == expected(at(found["curve"], 0.1))
     page.get_by_label("Class with the threshold").select_option("ok")
     page.get_by_text("a missed ok costs as much as a false one").wait_for()
     assert cells(page, "always ok") == expected(client.thresholds(payments, label="ok")["rules"]["always"])
@@ -84,8 +84,9 @@ def test_other_costs_stay_when_a_threshold_sets_the_cost_of_a_missed_example(cli
     found = client.thresholds("asking")
     assert cells(page, "present rule") == expected(found["rules"]["present"], asks=True)
     assert cells(page, "always ask")[0] == 2
+    page.get_by_text("Around the threshold the model asks a person, whose look costs 2.").wait_for()
     page.get_by_label("from a probability of").fill(str(found["curve"]["threshold"].index(0.25)))
-    assert cells(page, "from 25 % on") == expected(at(found["curve"], 0.25), asks=True)
+    assert cells(page, "chosen threshold") == expected(at(found["curve"], 0.25), asks=True)
     page.get_by_role("button", name="Use these costs").click()
     wanted = {"fraud": {"ok": 30}, "ok": {"fraud": 10}, "ask": 2}
     eventually(lambda: client.model("asking")["configuration"]["costs"] == wanted)

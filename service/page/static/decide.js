@@ -59,17 +59,18 @@ function Threshold({ model, configuration, again }) {
     again();
   };
   const chosen = Object.fromEntries(["right", "false", "missed", "asked", "cost"].map((it) => [it, curve[it][i]]));
-  const rows = [[present ? null : `from ${share(t)} on`, chosen], ["present rule", rules.present], [`always ${other}`, rules.never], [`always ${name}`, rules.always], ["always ask", rules.ask]];
+  const rows = [[present ? null : "chosen threshold", chosen], ["present rule", rules.present], [`always ${other}`, rules.never], [`always ${name}`, rules.always], ["always ask", rules.ask]];
   const x = curve.threshold.map((v) => 100 * v), flat = (v) => x.map(() => v), asks = costs.ask !== null;
   const lines = [["by threshold", curve.cost, 1], [`always ${other}`, flat(rules.never.cost), 2, [6, 4]], ...(asks ? [["always ask", flat(costs.ask), 3, [2, 4]]] : [])];
   return html`<section class="card" aria-label="Threshold">${title}
     <p class="row"><label>Decide <select aria-label="Class with the threshold" value=${name} onChange=${(e) => { setOf(e.target.value); setAt(null); }}>${[name, other].sort().map((it) => html`<option value=${it} selected=${it === name}>${it}</option>`)}</select></label>
       <label for="threshold">from a probability of</label> <b class="chosen">${share(t)}</b> <span>on.</span></p>
     <input id="threshold" ref=${slider} type="range" min="0" max=${x.length - 1} step="1" value=${i} aria-valuetext=${`${share(t)}, costs ${costsOf(t)}`} onInput=${(e) => setAt(Number(e.target.value))} />
-    <p>This threshold corresponds to costs <b>${costsOf(t)}</b>: ${t <= 0.5 ? than((1 - t) / t, html`missed <bdi>${name}</bdi>`, "false") : than(t / (1 - t), html`false <bdi>${name}</bdi>`, "missed")}.</p>
+    <p>This threshold corresponds to costs <b>${costsOf(t)}</b>: ${t <= 0.5 ? than((1 - t) / t, html`missed <bdi>${name}</bdi>`, "false") : than(t / (1 - t), html`false <bdi>${name}</bdi>`, "missed")}.
+      ${asks && ` Around the threshold the model asks a person, whose look costs ${figure(costs.ask)}.`}</p>
     ${may("admin") && html`<p class="row"><button class="main" disabled=${present && configuration.costs} onClick=${use}>Use these costs</button>
       ${!present && html`<button onClick=${() => setAt(null)}>Back to the present threshold</button>`}
-      <span class="soft">${!configuration.costs ? html`Drag the slider to the probability from which <bdi>${name}</bdi> shall be decided.` : present ? "This is the present threshold. Drag the slider to see another." : "The model does not learn again; only its decisions change."}</span></p>`}
+      <span class="soft">${!configuration.costs ? html`Drag the slider to the probability from which <bdi>${name}</bdi> shall be decided.` : present ? "This is the present threshold. Drag the slider to see another." : "The model does not learn again, and predicts as before; only its decisions change."}</span></p>`}
     <${Problem} error=${error ?? problem} />
     <h3>Of 1,000 examples <small>in hindsight, by ${plural(Math.round(found.examples), "labelled example")}</small></h3>
     <p class="soft">${configuration.costs ? html`The present costs price each rule: a missed <bdi>${name}</bdi> costs ${figure(costs.missed)}, a false one ${figure(costs.false)}${asks ? `, a person's look ${figure(costs.ask)}` : ""}.` : "Each error costs 1, because the model has no costs yet."}</p>

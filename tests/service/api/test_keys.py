@@ -137,6 +137,21 @@ def test_a_server_without_keys_says_how_to_get_some(server):
             assert "HINGED_KEYS_FILE" in error["message"]
 
 
+def test_made_and_revoked_keys_stay_so_after_a_kill(tmp_path):
+    path = tmp_path / "keys.json"
+    admin = {"authorization": f"Bearer {create_key(path, 'admin', 'admin')}"}
+    texts = {}
+    with RunningServer(tmp_path / "data", keys_file=path) as server, Asking(server.url) as ask:
+        for name in ("gone", "kept"):
+            answer = ask("POST", "/keys", json={"name": name, "role": "reader"}, headers=admin)
+            texts[name] = {"authorization": f"Bearer {answer.json()['key']}"}
+        assert ask("DELETE", "/keys/gone", headers=admin).status_code == 200
+        server.kill()
+    with RunningServer(tmp_path / "data", keys_file=path) as server, Asking(server.url) as ask:
+        assert ask("GET", "/key", headers=texts["kept"]).status_code == 200
+        refusal(ask("GET", "/key", headers=texts["gone"]), 401, "unauthenticated")
+
+
 def test_the_client_makes_and_revokes_keys(guarded):
     server, _, _, keys = guarded
     with Client(server.url, key=keys["admin"]) as client:
