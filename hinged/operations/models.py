@@ -72,7 +72,7 @@ class ModelOperations:
     @Operation("GET", "/models/{model}/thresholds", role="reader").asked
     def thresholds(self, model: str, *, label: str | None = None) -> Call[Thresholds]:
         """Return what each threshold on the probability of a class would have meant. label: the name of the class, as
-        in `scores`; by default the class that the model watches, or the less frequent class.
+        in `scores`; by default the class whose misses cost more, else the less frequent class.
         """
         return Call(query={"class": label})
 

@@ -86,7 +86,7 @@ def thresholds_of(model: Model, wanted: str | None) -> dict[str, Any]:
     """Return what each threshold on the probability of a class would have meant. Raise Conflict unless there are two
     classes.
 
-    wanted: the name of the class; None: the class that the model watches, or the less frequent class. The long memory
+    wanted: the name of the class; None: the class whose misses cost more, else the less frequent class. The long memory
     is counted, unless it is younger than the window of the newest predictions.
     """
     metrics, names = model.metrics, [score_name(label) for label in model.learner.labels.labels]
@@ -96,8 +96,11 @@ def thresholds_of(model: Model, wanted: str | None) -> dict[str, Any]:
         raise Invalid(f"class must be {names[0]!r} or {names[1]!r}, got {wanted!r}")
     window, memory = metrics.window, metrics.memory
     known = [] if memory is None else [name for name in memory.watched if name in names]
-    usual = int(window.classes.sum() * 2 < window.classes.size)
-    number = names.index(wanted or (known[0] if known else names[usual]))
+    table = CostTable.of(model.configuration.costs or {}, names)
+    costs = table.matrix()
+    missed = costs[0, 1] - costs[0, 0], costs[1, 0] - costs[1, 1]
+    dearer = missed[1] > missed[0] if missed[0] != missed[1] else window.classes.sum() * 2 < window.classes.size
+    number = int(dearer) if wanted is None else names.index(wanted)
     scores = scores_of(window.scores.T, number)
     there = ~np.isnan(scores)
     counts = np.zeros((2, BINS))
@@ -109,7 +112,6 @@ def thresholds_of(model: Model, wanted: str | None) -> dict[str, Any]:
             counts, chances = kept, memory.fits[memory.watched.index(known[0])]
             if names.index(known[0]) != number:
                 counts, chances = counts[::-1, ::-1], (1.0 - chances)[::-1]
-    table = CostTable.of(model.configuration.costs or {}, names)
     found = thresholds(counts, chances, table, number)
     return {
         "model": model.name,

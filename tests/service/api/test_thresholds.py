@@ -108,6 +108,14 @@ def test_the_long_memory_counts_once_it_is_older_than_the_window(ask):
     assert mirrored["rules"]["present"]["missed"] == pytest.approx(found["rules"]["present"]["false"])
 
 
+def test_the_class_whose_misses_cost_more_has_the_threshold(ask):
+    model = ask.new_model()
+    model.learn(*(example([0, k], 0) for k in range(5)), *(example([1, k], 1) for k in range(9)))
+    for costs, name in ((None, "0"), ({"0": {"1": 1}, "1": {"0": 9}}, "1"), ({"0": {"1": 2}, "1": {"0": 1}}, "0")):
+        assert ask("PATCH", model.path, json={"costs": costs}).status_code == 200
+        assert shown(ask, model)["class"] == name
+
+
 def test_thresholds_of_other_models_and_classes_are_refused(ask):
     model = ask.new_model()
     assert "knows 0" in refusal(ask("GET", f"{model.path}/thresholds"), 409, "conflict")["message"]
