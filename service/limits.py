@@ -127,6 +127,10 @@ HOOK_RECORD_S = 5.0
 """Number of seconds from an accepted message to the event that records it. After a crash, a receiver gets the messages
 of this time again. A shorter time creates more events.
 """
+KEYS_MAX = 1_000
+"""Maximum number of keys in a key file to which a key is added. Each request compares its key with all of them."""
+KEY_MODELS_MAX = 20
+"""Maximum number of names and prefixes of models of a key that a request makes. Each request is compared with them."""
 
 # Several processes
 HAND_OVER_S = 10.0

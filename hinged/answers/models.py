@@ -142,6 +142,49 @@ class Columns(TypedDict):
     columns: list[ColumnFigures]
 
 
+class Rule(TypedDict):
+    """The effect of a rule: shares of all examples, and the mean cost of an example by the present costs."""
+
+    right: float
+    false: float
+    missed: float
+    asked: float
+    cost: float
+
+
+class ThresholdCurve(TypedDict):
+    """The effect of each threshold, as columns of equal length; see Rule. missed_cost: the cost of a missed
+    example of the class that makes the threshold the best one. precision and recall: without asking; null if unknown.
+    """
+
+    threshold: list[float]
+    missed_cost: list[float]
+    right: list[float]
+    false: list[float]
+    missed: list[float]
+    asked: list[float]
+    cost: list[float]
+    precision: list[float | None]
+    recall: list[float | None]
+
+
+Thresholds = TypedDict(
+    "Thresholds",
+    {
+        "model": str,
+        "position": int,
+        "class": str,
+        "other": str,
+        "examples": float,
+        "costs": dict[Literal["missed", "false", "ask"], float | None],
+        "threshold": float | None,
+        "rules": dict[Literal["present", "never", "always", "ask"], Rule],
+        "curve": ThresholdCurve | None,
+    },
+)
+"""Thresholds on the probability of `class`, one of two classes. threshold: what the present costs amount to."""
+
+
 class Glance(TypedDict):
     """A model in an overview. If the model is not loaded, only its state is given."""
 

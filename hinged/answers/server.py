@@ -1,5 +1,6 @@
 """Answers about the server itself."""
 
+from collections.abc import Mapping
 from typing import Literal, NotRequired, get_args
 
 from typing_extensions import TypedDict
@@ -7,6 +8,21 @@ from typing_extensions import TypedDict
 Role = Literal["reader", "annotator", "writer", "admin"]
 ROLES: tuple[Role, ...] = get_args(Role)
 """The roles, in ascending order. Each role may do everything that the earlier roles may do."""
+MAY: Mapping[Role, str] = {
+    "reader": "see models and their figures, follow their events, predict, rank",
+    "annotator": (
+        "ask for questions, answer, skip and return them, take skips back, change answers; list and acknowledge "
+        "alerts; see and label examples that the model knows (by id, without an x); see answers and the predictions "
+        "for the pool; forget examples that only this key's name has answered"
+    ),
+    "writer": "send examples to learn, forget and correct examples, fill the pool, finish, take a snapshot",
+    "admin": (
+        "create and delete models, including the default model by its first `POST /learn`; export and import; roll "
+        "back, set events aside, change configurations, run challengers; make and revoke keys, with a key for all "
+        "models"
+    ),
+}
+"""The rights of each role beyond the rights of the earlier roles."""
 
 
 class Alive(TypedDict):
@@ -37,6 +53,33 @@ class KeyShown(TypedDict):
     name: str
     role: Role
     models: list[str]
+
+
+class KeyListed(KeyShown):
+    """A key of the key file."""
+
+    created_at: str
+
+
+class KeyMade(KeyShown):
+    """A new key. key: its text, which no other answer contains."""
+
+    key: str
+
+
+class KeysListed(TypedDict):
+    """The keys of the key file. changeable: whether this server may write the file. roles: what each role may do."""
+
+    keys: list[KeyListed]
+    changeable: bool
+    roles: dict[Role, str]
+
+
+class KeyRevoked(TypedDict):
+    """A revoked key."""
+
+    name: str
+    revoked: Literal[True]
 
 
 class Ticket(TypedDict):

@@ -18,6 +18,7 @@ from hinged.answers import (
     Overview,
     Retired,
     Summary,
+    Thresholds,
 )
 from hinged.operations.base import LONG_S, Call, Operation
 
@@ -67,6 +68,13 @@ class ModelOperations:
     def columns(self, model: str) -> Call[Columns]:
         """Return what the server made of each name of x, and how much the predictions depend on it."""
         return Call()
+
+    @Operation("GET", "/models/{model}/thresholds", role="reader").asked
+    def thresholds(self, model: str, *, label: str | None = None) -> Call[Thresholds]:
+        """Return what each threshold on the probability of a class would have meant. label: the name of the class, as
+        in `scores`; by default the class whose misses cost more, else the less frequent class.
+        """
+        return Call(query={"class": label})
 
     @Operation("DELETE", "/models/{model}", role="admin").asked
     def delete_model(self, model: str) -> Call[Deleted]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from hinged.answers import ClusterShown, JobState, KeyShown, Standing, Ticket
+from collections.abc import Sequence
+
+from hinged.answers import ClusterShown, JobState, KeyMade, KeyRevoked, KeyShown, KeysListed, Role, Standing, Ticket
 from hinged.operations.base import EVERY, LONG_S, Call, Operation
 
 
@@ -19,6 +21,24 @@ class ServerOperations:
     def key(self) -> Call[KeyShown]:
         """Return the name of the caller's key, its role and its models."""
         return Call()
+
+    @Operation("GET", "/keys", role="admin", covers=EVERY).asked
+    def keys(self) -> Call[KeysListed]:
+        """Return the keys of the server's key file, without their texts, and what each role may do."""
+        return Call()
+
+    @Operation("POST", "/keys", role="admin", covers=EVERY).asked
+    def create_key(self, name: str, role: Role, models: Sequence[str] = (EVERY,)) -> Call[KeyMade]:
+        """Make a key. Its text is in the answer under "key", and nowhere else.
+
+        This request is never retried: a retry would find that the name is taken.
+        """
+        return Call({"name": name, "role": role, "models": list(models)}, once=True)
+
+    @Operation("DELETE", "/keys/{key}", role="admin", covers=EVERY).asked
+    def revoke_key(self, key: str) -> Call[KeyRevoked]:
+        """Revoke the key with this name, from the next request on."""
+        return Call(gone={"name": key, "revoked": True})
 
     @Operation("POST", "/tickets", role="reader").asked
     def ticket(self) -> Call[Ticket]:

@@ -14,6 +14,7 @@ from hinged.service.api.cluster.routes import group as cluster_routes
 from hinged.service.api.examples.routes import group as examples_routes
 from hinged.service.api.hooks.routes import group as hooks_routes
 from hinged.service.api.inference.routes import group as inference_routes
+from hinged.service.api.keys.routes import group as keys_routes
 from hinged.service.api.labels.routes import group as labels_routes
 from hinged.service.api.labelstudio.routes import group as labelstudio_routes
 from hinged.service.api.models.routes import group as models_routes
@@ -26,6 +27,7 @@ from hinged.service.api.streams.routes import group as streams_routes
 ROUTES = RouteTable(
     [
         server_routes,
+        keys_routes,
         models_routes,
         examples_routes,
         labels_routes,

@@ -55,6 +55,7 @@ IN_PATHS: dict[str, dict[str, Any]] = {
     "version": {"example": "1", "description": "the model's version; the only version is 1"},
     "example": {"example": "day-1", "description": "the id of an example"},
     "shadow": {**_NAME, "example": "softer", "description": "the challenger's name"},
+    "key": {"example": "ann", "description": "the name of a key"},
     "hook": {"example": "5f3c1b7a90d24e6f8a1b2c3d4e5f6071", "description": "the id of a hook"},
     "job": {**_JOB, "example": "weather.6", "description": "the job, as the answer that began it names it"},
     "lease": {"example": "c2l4dGVlbiBieXRlcyE", "description": "the lease that came with the query"},

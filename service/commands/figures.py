@@ -5,10 +5,18 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
+
+from hinged.service.data.classes import score_name
 from hinged.service.data.configuration import shown_configuration
-from hinged.service.errors import Conflict
+from hinged.service.errors import Conflict, Invalid
 from hinged.service.model.comparison import compared
 from hinged.service.model.curves import POINTS_MAX, UNKNOWN, WHERE, LearningCurve, figures_of, points_held
+from hinged.service.model.decisions.costs import CostTable
+from hinged.service.model.decisions.margins import BINS, bins_of, isotonic
+from hinged.service.model.decisions.memory import DUE_MIN
+from hinged.service.model.decisions.rare import scores_of
+from hinged.service.model.decisions.thresholds import thresholds
 from hinged.service.model.learner import ModelLearner
 from hinged.service.model.model import Model
 from hinged.solvers.dual.exact import ExactSVM
@@ -71,6 +79,46 @@ def curves_of(model: Model, after: int) -> dict[str, Any]:
         },
         "marks": [mark._asdict() for mark in curves.marks],
         **({} if alarm is None else {"alarm": alarm.columns()}),
+    }
+
+
+def thresholds_of(model: Model, wanted: str | None) -> dict[str, Any]:
+    """Return what each threshold on the probability of a class would have meant. Raise Conflict unless there are two
+    classes.
+
+    wanted: the name of the class; None: the class whose misses cost more, else the less frequent class. The long memory
+    is counted, unless it is younger than the window of the newest predictions.
+    """
+    metrics, names = model.metrics, [score_name(label) for label in model.learner.labels.labels]
+    if len(names) != 2:
+        raise Conflict(f"only a model of two classes has thresholds; model {model.name} knows {len(names)}")
+    if wanted is not None and wanted not in names:
+        raise Invalid(f"class must be {names[0]!r} or {names[1]!r}, got {wanted!r}")
+    window, memory = metrics.window, metrics.memory
+    known = [] if memory is None else [name for name in memory.watched if name in names]
+    table = CostTable.of(model.configuration.costs or {}, names)
+    costs = table.matrix()
+    missed = costs[0, 1] - costs[0, 0], costs[1, 0] - costs[1, 1]
+    dearer = missed[1] > missed[0] if missed[0] != missed[1] else window.classes.sum() * 2 < window.classes.size
+    number = int(dearer) if wanted is None else names.index(wanted)
+    scores = scores_of(window.scores.T, number)
+    there = ~np.isnan(scores)
+    counts = np.zeros((2, BINS))
+    np.add.at(counts, ((window.classes[there] == number).astype(np.int64), bins_of(scores[there])), 1.0)
+    chances = isotonic(counts)
+    if memory is not None and known and memory.seen >= DUE_MIN:
+        kept = memory.counts[memory.watched.index(known[0])] / memory.weight
+        if kept.sum() >= counts.sum():
+            counts, chances = kept, memory.fits[memory.watched.index(known[0])]
+            if names.index(known[0]) != number:
+                counts, chances = counts[::-1, ::-1], (1.0 - chances)[::-1]
+    found = thresholds(counts, chances, table, number)
+    return {
+        "model": model.name,
+        "position": model.position,
+        "class": names[number],
+        "other": names[1 - number],
+        **found,
     }
 
 

@@ -33,6 +33,8 @@ log = logging.getLogger(__name__)
 Headers = Sequence[tuple[bytes, bytes]]
 """The headers of an ASGI scope. Their names are in lower case."""
 
+FIRST_KEY = "Make one: hinged keys create me --role admin --file keys.json, and set HINGED_KEYS_FILE=keys.json"
+
 
 class Access:
     """The keys and tickets of a server. Without keys, everyone may do everything."""
@@ -41,7 +43,7 @@ class Access:
         """Read the key file. Raise Invalid if it cannot be read, or if there is a rate without keys."""
         if settings.keys_file is None and settings.key_rate is not None:
             raise Invalid(f"HINGED_KEY_RATE={settings.key_rate:g} needs keys: set HINGED_KEYS_FILE, too")
-        self._keyring = None if settings.keys_file is None else Keyring(settings.keys_file)
+        self.keyring = None if settings.keys_file is None else Keyring(settings.keys_file)
         self.rates = Rates(settings.key_rate)
         self.share_tickets(token_bytes())
 
@@ -65,7 +67,7 @@ class Access:
 
         After None, the caller must let `authorise` find the reason. After a key, it must count the request in `rates`.
         """
-        if self._keyring is None:
+        if self.keyring is None:
             return NOBODY_ASKED
         try:
             key, role = self._find(_credentials(headers)), operation.role
@@ -79,7 +81,7 @@ class Access:
         """Return the key of these credentials, or None if it is unknown. Raise Unauthenticated if they are
         malformed.
         """
-        if self._keyring is None:
+        if self.keyring is None:
             return NOBODY_ASKED
         if len(given) != 1:
             raise Unauthenticated("send a key as one header `Authorization: Bearer KEY`")
@@ -89,7 +91,7 @@ class Access:
             scheme, text = "bearer", password(text)
         if scheme.lower() != "bearer" or not text:
             raise Unauthenticated("the Authorization header must be `Bearer KEY`")
-        return self._keyring.find(text)
+        return self.keyring.find(text)
 
     def issue_ticket(self, connection: HTTPConnection) -> dict[str, Any]:
         """Issue a ticket with the caller's rights; return it with its time of expiry."""
@@ -104,7 +106,7 @@ class Access:
         return key in self._known()
 
     def _known(self) -> tuple[Key, ...]:
-        return (NOBODY_ASKED,) if self._keyring is None else self._keyring.keys()
+        return (NOBODY_ASKED,) if self.keyring is None else self.keyring.keys()
 
     def _redeem(self, connection: HTTPConnection) -> Key:
         if connection.scope["type"] == "http" and connection.scope["method"] != "GET":
@@ -182,9 +184,8 @@ def refuse_open_door(settings: Settings) -> None:
     """Raise Invalid if other machines could reach a server without keys, and the settings do not allow that."""
     if settings.keys_file is None and not settings.open and not is_loopback(settings.host):
         raise Invalid(
-            f"other machines may reach {settings.host}, and there are no keys. Make one: hinged keys create me "
-            "--role admin --file keys.json, and set HINGED_KEYS_FILE=keys.json; or set HINGED_OPEN=yes if everyone "
-            "who reaches the port may do everything"
+            f"other machines may reach {settings.host}, and there are no keys. {FIRST_KEY}; or set HINGED_OPEN=yes if "
+            "everyone who reaches the port may do everything"
         )
 
 

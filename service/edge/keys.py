@@ -11,6 +11,7 @@ import hmac
 import logging
 import os
 import secrets
+from collections import Counter
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -21,7 +22,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from hinged.answers import ROLES, Role
 from hinged.disk import put_in_place
 from hinged.operations.base import EVERY
-from hinged.service.errors import Invalid, Unavailable
+from hinged.service import limits
+from hinged.service.errors import Conflict, Invalid, NotFound, Unavailable
 
 log = logging.getLogger(__name__)
 
@@ -29,6 +31,7 @@ PREFIX = "hinged_"
 """Beginning of every key, by which people and secret scanners recognise a leaked key."""
 
 
+KeyName = Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[A-Za-z0-9][A-Za-z0-9._@-]*$")]
 Pattern = Annotated[str, Field(pattern=r"^([A-Za-z0-9][A-Za-z0-9._-]{0,63})?\*?$", min_length=1)]
 _STRICT = ConfigDict(extra="forbid", frozen=True)
 
@@ -38,7 +41,7 @@ class Key(BaseModel):
 
     model_config = _STRICT
 
-    name: Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[A-Za-z0-9][A-Za-z0-9._@-]*$")]
+    name: KeyName
     role: Role
     models: Annotated[tuple[Pattern, ...], Field(min_length=1)] = (EVERY,)
     created_at: str
@@ -68,9 +71,8 @@ class KeyFile(BaseModel):
     @field_validator("keys")
     @classmethod
     def _each_name_once(cls, keys: tuple[Key, ...]) -> tuple[Key, ...]:
-        names = [key.name for key in keys]
-        for name in names:
-            if names.count(name) > 1:
+        for name, number in Counter(key.name for key in keys).items():
+            if number > 1:
                 raise ValueError(f"two keys have the name {name!r}")
         return keys
 
@@ -132,6 +134,10 @@ class Keyring:
             raise Unavailable("the key file of this server cannot be read; its log says why")
         return self._keys
 
+    def changeable(self) -> bool:
+        """Return whether this process may replace the file."""
+        return os.access(self.path.resolve().parent, os.W_OK)
+
     def _stamp_now(self) -> tuple[int, ...]:
         """Return a value that changes whenever the file changes; () if there is no file."""
         try:
@@ -157,17 +163,19 @@ def create_key(path: Path, name: str, role: Role, models: tuple[str, ...] = (EVE
         raise Invalid(f"{problem['loc'][0]}: {problem['msg']}, got {problem['input']!r}") from None
     with _Edit(path) as edit:
         if any(key.name == other.name for other in edit.keys):
-            raise Invalid(f"{path} has a key named {name!r} already: revoke it first, or take another name")
+            raise Conflict(f"there is a key named {name!r} already: revoke it first, or take another name")
+        if len(edit.keys) >= limits.KEYS_MAX:
+            raise Conflict(f"at most {limits.KEYS_MAX} keys are allowed: revoke keys that nobody uses")
         edit.keys = (*edit.keys, key)
     return text
 
 
 def revoke_key(path: Path, name: str) -> None:
-    """Remove a key from a file. Raise Invalid if the file has no such key."""
+    """Remove a key from a file. Raise NotFound if the file has no such key."""
     with _Edit(path) as edit:
         kept = tuple(key for key in edit.keys if key.name != name)
         if len(kept) == len(edit.keys):
-            raise Invalid(f"{path} has no key named {name!r}")
+            raise NotFound(f"there is no key named {name[:64]!r}")
         edit.keys = kept
 
 
@@ -187,9 +195,10 @@ class _Edit:
         try:
             self.descriptor = os.open(self.new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         except FileExistsError:
-            raise Invalid(f"another change of {self.path} is in progress; if it has died, remove {self.new}") from None
+            busy = f"another change of {self.path} is in progress; if it has died, remove {self.new}"
+            raise Unavailable(busy) from None
         except OSError as error:
-            raise Invalid(f"{self.new} cannot be written: {error.strerror}") from None
+            raise Unavailable(f"{self.new} cannot be written: {error.strerror}") from None
         try:
             if self.path.exists():
                 self.keys = read_keys(self.path)
@@ -208,7 +217,7 @@ class _Edit:
             put_in_place(self.new, self.path)
         except OSError as error:
             self._give_up()
-            raise Invalid(f"{self.path} cannot be replaced durably: {error.strerror}") from None
+            raise Unavailable(f"{self.path} cannot be replaced durably: {error.strerror}") from None
         os.close(self.descriptor)
 
     def _give_up(self) -> None:

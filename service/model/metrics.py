@@ -209,11 +209,14 @@ class Prequential:
         """
         return tuple(_glance(name, self._tallies[name]) for name in (ALL, *SOURCES) if name in self._tallies)
 
+    @property
+    def window(self) -> PrequentialWindow:
+        """Return the newest 1,000 predictions, in any order."""
+        return self._tallies[ALL].window
+
     def newest_right(self) -> Array:
         """Return whether each of the newest 1,000 predictions was right, the oldest first."""
-        tally = self._tallies[ALL]
-        window = tally.window
-        return np.roll(window.classes == window.numbers, -tally.seen)
+        return np.roll(self.window.classes == self.window.numbers, -self.predicted)
 
     @property
     def fading_accuracy(self) -> float | None:
@@ -228,7 +231,7 @@ class Prequential:
         There is a bin for each tenth that has any predictions, with its bounds, number of examples, mean probability
         and accuracy.
         """
-        window = self._tallies[ALL].window
+        window = self.window
         whole = np.flatnonzero(~np.isnan(window.scores).any(axis=0))
         if not whole.size:
             return []

@@ -1,11 +1,11 @@
-"""Ten jobs on the page take as many clicks and keys as docs/how-to/use-the-page.md says."""
+"""Twelve jobs on the page take as many clicks and keys as docs/how-to/use-the-page.md says."""
 
 import re
 from collections import Counter
 
 import pytest
 
-from hinged.service.edge.keys import create_key
+from hinged.service.edge.keys import create_key, read_keys
 from tests.helpers.examples import examples_of, heaps
 from tests.helpers.server import ROOT, RunningServer, eventually
 from tests.page.pictures import digits
@@ -186,12 +186,33 @@ def set_costs(hand):
     assert "decision" in download.value.path().read_text().splitlines()[0]
 
 
+def set_a_threshold(hand):
+    hand.link("pumps")
+    hand.click(hand.page.get_by_role("link", name="Decide", exact=True))
+    hand.page.get_by_label("from a probability of").fill("12")  # a drag
+    hand.counts["clicks"] += 1
+    hand.button("Use these costs")
+    eventually(lambda: hand.client.model("pumps")["configuration"].get("costs"))
+
+
 def settle_a_conflict(hand):
     hand.link("torn has 1 conflict")
     hand.write(hand.page.locator("form.sign-in input"), "eve")
     hand.button("Begin labelling")
     hand.click(hand.page.get_by_role("region", name="Conflicts").get_by_role("button", name="spam bob"))
     eventually(lambda: hand.client.example("torn", "c")["label"] == "spam")
+
+
+def make_and_revoke_a_key(hand):
+    hand.link("People")
+    hand.write(hand.page.get_by_label("Name of the person or program"), "ann")
+    hand.button("Make a key")
+    hand.page.locator(".secret").wait_for()
+    hand.button("Done")
+    hand.button("Revoke the key of ann")
+    hand.write(hand.page.get_by_role("dialog").get_by_role("textbox"), "ann")
+    hand.click(hand.page.get_by_role("dialog").get_by_role("button", name="Revoke", exact=True))
+    hand.page.get_by_role("row", name=re.compile("^ann")).wait_for(state="detached")
 
 
 JOBS = {
@@ -203,8 +224,10 @@ JOBS = {
     "predictions for a file": predict_a_file,
     "see a drift, and what to do": react_to_a_drift,
     "set costs, and decide about a file": set_costs,
+    "set a threshold": set_a_threshold,
     "settle a conflict of two annotators": settle_a_conflict,
 }
+KEYS = "make and revoke a key"
 SIGN_IN = "sign in, first with a wrong key"
 
 
@@ -227,5 +250,9 @@ def test_each_job_takes_as_many_clicks_and_keys_as_the_table_says(client, server
             if key != right:
                 hand.page.get_by_text("Ask the person who sent you this address for a new key").wait_for()
         hand.page.get_by_role("link", name="Choose a file").wait_for()
-    counts[SIGN_IN] = hand.counts["clicks"], hand.counts["keys"]
+        counts[SIGN_IN] = hand.counts["clicks"], hand.counts["keys"]
+        hand.counts.clear()
+        make_and_revoke_a_key(hand)
+        assert {key.name for key in read_keys(keys)} == {"me"}
+        counts[KEYS] = hand.counts["clicks"], hand.counts["keys"]
     assert {job: (int(clicks), int(keys)) for job, clicks, keys in CELLS.findall(TABLE)} == counts

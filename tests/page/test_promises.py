@@ -28,10 +28,9 @@ def share(value):
 
 @pytest.mark.long
 @pytest.mark.parametrize(("width", "scheme"), [(400, "dark"), (1280, "light")])
-def test_the_view_of_a_model_shows_coverage_beside_the_promise(client, server, tab, promised, width, scheme):
+def test_the_view_of_decisions_shows_coverage_beside_the_promise(client, server, tab, promised, width, scheme):
     one = tab(server.url, color_scheme=scheme, viewport={"width": width, "height": 800})
-    one.open(f"models/{promised}", ".chart canvas")
-    page = one.unfold("Promise")
+    page = one.open(f"models/{promised}/decide", ".chart canvas")
     table = page.get_by_role("group", name="Coverage of the promise")
     figures = client.model(promised)["metrics"]["promise"]
     assert "promised" not in figures
@@ -53,14 +52,14 @@ def test_before_enough_labels_the_page_says_how_many_must_still_come(client, ser
     page = one.open("models/early", ".plot")
     lacking = client.model("early")["metrics"]["promise"]["lacking"]
     page.get_by_text(f"{lacking} more labels must come until everything is promised").wait_for()
-    one.unfold("Promise")
+    one.open("models/early/decide", "section table")
     assert page.get_by_role("row", name=re.compile("^all")).get_by_role("cell").first.inner_text() == "98.0 %"
 
 
 def test_a_model_without_a_promise_has_no_card_of_it(client, server, tab):
     client.create_model("silent", kernel={"type": "rbf"}, features={"type": "dense", "dim": 1})
-    page = tab(server.url).open("models/silent", ".plot")
-    page.get_by_role("heading", name="Machine").wait_for()
+    page = tab(server.url).open("models/silent/decide")
+    page.get_by_text("Decisions begin when the model knows two classes.").wait_for()
     assert page.get_by_role("heading", name="Promise").count() == 0
 
 

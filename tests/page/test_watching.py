@@ -408,10 +408,10 @@ def test_a_key_signs_in_and_the_page_shows_what_its_role_may_see(tmp_path, tab):
             page.reload()
             page.wait_for_selector("input[name=key]")  # the key was only in memory
         assert shown == {
-            "reader": ["Watch"],
-            "annotator": ["Label"],
-            "writer": ["Watch", "Label", "Suspects", "Data"],
-            "admin": ["Watch", "Label", "Suspects", "Data"],
+            "reader": ["Watch", "Decide"],
+            "annotator": ["Label", "Decide"],
+            "writer": ["Watch", "Label", "Decide", "Suspects", "Data"],
+            "admin": ["Watch", "Label", "Decide", "Suspects", "Data"],
         }
         one = tab(server.url)
         page = one.open("models/m", "form")

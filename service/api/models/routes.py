@@ -10,12 +10,22 @@ from fastapi import Query, Request
 from starlette.responses import Response
 
 from hinged.operations import ModelOperations
-from hinged.service.api.models.shapes import COLUMNS, CREATED, DELETED, DESCRIBED, HISTORY, MODEL, MODELS, OVERVIEW
+from hinged.service.api.models.shapes import (
+    COLUMNS,
+    CREATED,
+    DELETED,
+    DESCRIBED,
+    HISTORY,
+    MODEL,
+    MODELS,
+    OVERVIEW,
+    THRESHOLDS,
+)
 from hinged.service.api.serving import Group
 from hinged.service.api.whole import put_models
 from hinged.service.api.wire import Full, read_command, registry_of
 from hinged.service.commands.columns import columns_of
-from hinged.service.commands.figures import curves_of, glance
+from hinged.service.commands.figures import curves_of, glance, thresholds_of
 from hinged.service.data.configuration import new_configuration, shown_configuration
 from hinged.service.edge.access import visible
 from hinged.service.edge.middleware import JSON
@@ -89,6 +99,16 @@ async def show_columns(model: str, request: Request) -> Response:
     worker = registry_of(request).get(model)
     found = await worker.read(columns_of)
     return JSON({"model": model, "position": worker.published.position, "columns": found})
+
+
+@group.serves(ModelOperations.thresholds, THRESHOLDS, Conflict)
+async def show_thresholds(
+    model: str,
+    request: Request,
+    label: Annotated[str | None, Query(alias="class", max_length=300, description="one of the two classes")] = None,
+) -> Response:
+    """Return what each threshold on the probability of a class would have meant, for a model of two classes."""
+    return JSON(await registry_of(request).get(model).read(partial(thresholds_of, wanted=label)))
 
 
 @group.serves(ModelOperations.delete_model, DELETED, StoreUnavailable)

@@ -52,6 +52,24 @@ COLUMNS = {
         }
     ],
 }
+_RULE = {"right": 0.02, "false": 0.05, "missed": 0.0, "asked": 0.01, "cost": 0.07}
+THRESHOLDS = {
+    "model": "payments",
+    "position": 900,
+    "class": "fraud",
+    "other": "ok",
+    "examples": 880.5,
+    "costs": {"missed": 9.0, "false": 1.0, "ask": 0.5},
+    "threshold": 0.1,
+    "rules": {"present": _RULE},
+    "curve": {
+        "threshold": [0.1],
+        "missed_cost": [9.0],
+        **{name: [value] for name, value in _RULE.items()},
+        "precision": [0.3],
+        "recall": [0.9],
+    },
+}
 OVERVIEW = {
     "models": [
         {

@@ -2,10 +2,12 @@
 
 import { html, useRef, useState } from "./vendor/htm-preact.js";
 import { ask, path } from "./api.js";
+import { usePressed } from "./keys.js";
 import { announce, count, figure, Instead, percent, Problem, shownLabel, usePolled } from "./parts.js";
 
 const SHOWN = 20; // number of alerts fetched at a time
 const LABELS_MAX = 4; // with more classes, the page offers no labels
+const KEYS = { done: "d", next: "n", previous: "p" }; // a label has its number as its key
 const REASONS = { cost: "lowest expected cost", unknown: "no probabilities yet", capacity: "the better decision was not left" };
 
 // classes: the labels of the model. again: fetches the model's figures again.
@@ -14,25 +16,41 @@ export function Alerts({ model, classes, again }) {
   const [order, setOrder] = useState("best");
   const [found, problem, fetchAgain] = usePolled(() => ask("GET", `${to}/alerts?n=${SHOWN}&order=${order}`), 15_000, [model, order]);
   const [error, setError] = useState(null);
+  const [at, setAt] = useState(0); // number of the alert for which the keys are
+  const [settled, setSettled] = useState([]); // ids of alerts that the server may still list
   const table = useRef();
+  const alerts = (found?.alerts ?? []).filter(({ id }) => !settled.includes(id)), labels = classes.length <= LABELS_MAX ? classes : [];
+  const active = Math.max(0, Math.min(at, alerts.length - 1)), now = alerts[active];
+  const move = (to) => {
+    const next = Math.max(0, Math.min(to, alerts.length - 1));
+    setAt(next);
+    table.current?.querySelectorAll("tbody tr")[next]?.focus();
+  };
+  usePressed((key) => now && ({ [KEYS.next]: () => move(active + 1), [KEYS.previous]: () => move(active - 1),
+    [KEYS.done]: () => settle(now.id), ...Object.fromEntries(labels.map((label, i) => [String(i + 1), () => settle(now.id, label)])) })[key]);
   if (!found) return html`<${Instead} title="Alerts" error=${problem} again=${fetchAgain} />`;
   const settle = async (id, label) => {
+    setSettled((was) => [...was, id].slice(-SHOWN));
     try {
       await (label === undefined ? ask("POST", `${to}/alerts/acknowledge`, { ids: [id] }) : ask("POST", `${to}/learn`, { id, y: label }));
       announce(`${id.slice(0, 80)} ${label === undefined ? "is worked off" : `was ${shownLabel(label)}`}`);
       setError(null);
-      table.current?.querySelector("button")?.focus();
-    } catch (caught) { setError(caught); }
+      table.current?.querySelectorAll("tbody tr")[active]?.focus();
+    } catch (caught) {
+      setSettled((was) => was.filter((other) => other !== id));
+      setError(caught);
+    }
     fetchAgain();
     again();
   };
   return html`<${Problem} error=${error ?? problem} again=${error ? null : fetchAgain} />
     <p class="row"><label>First <select aria-label="Order" value=${order} onChange=${(e) => setOrder(e.target.value)}><option value="best">the best</option><option value="newest">the newest</option></select></label>
-      <span class="soft">${count(found.waiting)} waiting. A label teaches the model, and works the alert off.</span></p>
-    ${found.alerts.length > 0 && html`<div class="scroll" ref=${table} tabindex="0" role="group" aria-label="Alerts"><table>
+      <span class="soft">${count(found.waiting)} waiting. A label teaches the model, and works the alert off.
+        ${alerts.length > 1 && html`<span class="keyed"> Keys: next <kbd>${KEYS.next}</kbd>, previous <kbd>${KEYS.previous}</kbd>.</span>`}</span></p>
+    ${alerts.length > 0 && html`<div class="scroll" ref=${table} tabindex="0" role="group" aria-label="Alerts"><table>
       <thead><tr><th scope="col">Example</th><th scope="col">Decision</th><th scope="col" class="number">Probability</th><th scope="col" class="number">Expected gain</th><th scope="col">Why</th><th scope="col">Time</th><th scope="col">It was</th></tr></thead>
-      <tbody>${found.alerts.map((alert) => html`<tr key=${alert.id}><th scope="row"><bdi class="code">${alert.id.slice(0, 60)}</bdi></th><td><bdi>${alert.decision}</bdi></td>
+      <tbody>${alerts.map((alert, i) => html`<tr key=${alert.id} tabindex="-1" class=${i === active ? "active" : ""} aria-current=${i === active ? "true" : null}><th scope="row"><bdi class="code">${alert.id.slice(0, 60)}</bdi></th><td><bdi>${alert.decision}</bdi></td>
         <td class="number">${percent(alert.probability)}</td><td class="number">${figure(alert.gain)}</td><td>${REASONS[alert.reason]}</td><td>${new Date(alert.at).toLocaleString()}</td>
-        <td>${classes.length <= LABELS_MAX && classes.map((label) => html`<button class="plain" key=${shownLabel(label)} aria-label=${`${alert.id} was ${shownLabel(label)}`} onClick=${() => settle(alert.id, label)}>${shownLabel(label)}</button> `)}
-          <button class="plain" aria-label=${`${alert.id} is done`} onClick=${() => settle(alert.id)}>Done</button></td></tr>`)}</tbody></table></div>`}`;
+        <td>${labels.map((label, k) => html`<button class="plain" key=${shownLabel(label)} aria-label=${`${alert.id} was ${shownLabel(label)}`} onClick=${() => settle(alert.id, label)}>${shownLabel(label)}${i === active && html` <kbd aria-hidden="true">${k + 1}</kbd>`}</button> `)}
+          <button class="plain" aria-label=${`${alert.id} is done`} onClick=${() => settle(alert.id)}>Done${i === active && html` <kbd aria-hidden="true">${KEYS.done}</kbd>`}</button></td></tr>`)}</tbody></table></div>`}`;
 }

@@ -9,24 +9,27 @@ import { Start } from "./start.js";
 const VIEWS = {
   watch: () => import("./model.js").then((m) => m.Model),
   label: () => import("./label.js").then((m) => m.Label),
+  decide: () => import("./decide.js").then((m) => m.Decide),
   suspects: () => import("./suspects.js").then((m) => m.Suspects),
   data: () => import("./data.js").then((m) => m.Data),
+  people: () => import("./people.js").then((m) => m.People),
 };
-const NEEDS = { watch: "reader", label: "annotator", suspects: "writer", data: "writer" };
-const WORDS = { watch: "Watch", label: "Label", suspects: "Suspects", data: "Data" };
+const NEEDS = { watch: "reader", label: "annotator", decide: "reader", suspects: "writer", data: "writer", people: "admin" };
+const WORDS = { watch: "Watch", label: "Label", decide: "Decide", suspects: "Suspects", data: "Data" }; // the views of a model
+const WHOLE = ["data", "people"]; // views that need no model
 const loaded = {};
 
-// The view that the address names: "#/models/NAME/VIEW", "#/models/NAME/watch/FOLD" or "#/data"; any other address
-// means the start.
+// The view that the address names: "#/models/NAME/VIEW", "#/models/NAME/watch/FOLD", "#/data" or "#/people"; any other
+// address means the start.
 function place() {
   const parts = location.hash.replace(/^#\/?/, "").split("/").map((part) => {
     try { return decodeURIComponent(part); } catch { return part; }
   });
   if (parts[0] === "models" && parts[1]) {
     const own = who.role === "annotator" ? "label" : "watch";
-    return { model: parts[1], view: VIEWS[parts[2]] ? parts[2] : own, fold: parts[3] };
+    return { model: parts[1], view: WORDS[parts[2]] ? parts[2] : own, fold: parts[3] };
   }
-  return { model: null, view: parts[0] === "data" ? "data" : "start" };
+  return { model: null, view: WHOLE.includes(parts[0]) ? parts[0] : "start" };
 }
 
 function SignIn({ done }) {
@@ -43,7 +46,7 @@ function SignIn({ done }) {
     }
   };
   return html`<main class="sign-in"><h1>hinged</h1>
-    <p>This server needs a key. Its administrator creates keys with <code>hinged keys create</code>.</p>
+    <p>This server needs a key. Its administrator makes keys under "People", or with <code>hinged keys create</code>.</p>
     <form onSubmit=${submit}>
       <label>Key <input name="key" type="password" autocomplete="off" required autofocus spellcheck=${false} /></label>
       <label class="tick"><input name="keep" type="checkbox" /> Remember the key in this tab</label>
@@ -97,7 +100,7 @@ function App() {
   if (state === "out") return html`<${SignIn} done=${enter} />`;
   if (state === "asking") return html`<main><p class="waiting" role="status">
     ${error ? `The server is not ready: ${error.message}. Trying again.` : "Loading…"}</p></main>`;
-  const tabs = Object.keys(VIEWS).filter((view) => may(NEEDS[view]) && !(view === "watch" && who.role === "annotator"));
+  const tabs = Object.keys(WORDS).filter((view) => may(NEEDS[view]) && !(view === "watch" && who.role === "annotator"));
   return html`
     <header class="top">
       <a class="skip" href="#main" onClick=${(e) => { e.preventDefault(); document.getElementById("main").focus(); }}>Skip to content</a>
@@ -109,6 +112,7 @@ function App() {
         <a href=${link(at.model, view)} aria-current=${view === at.view ? "page" : null}>${WORDS[view]}</a>`)}</nav>`}
       <span class="room"></span>
       ${!at.model && may("writer") && at.view !== "data" && html`<a class="button" href="#/data">Import data</a>`}
+      ${!at.model && may("admin") && who.models.includes("*") && at.view !== "people" && html`<a class="button" href="#/people">People</a>`}
       <span class="who">${who.name !== "everyone" && html`<bdi>${who.name}</bdi> (${who.role})
         <button class="plain" onClick=${() => { signOut(); location.hash = ""; location.reload(); }}>Sign out</button>`}</span>
     </header>

@@ -136,8 +136,9 @@ function placed(ctx, group, right) {
   return group;
 }
 
-// data: the columns for uPlot, x first. series: [{name, k: number of its colour}]. marks: [{at, kind}].
-export function Chart({ title, data, series, marks = [], time = false, asPercent = false }) {
+// data: the columns for uPlot, x first. series: [{name, k: number of its colour}]. marks: [{at, kind}]. of: what x is.
+// here: the index of the point that the legend shows while no point is under the cursor; null: the last one.
+export function Chart({ title, data, series, marks = [], time = false, asPercent = false, of = time ? "Time" : "Example", here = null }) {
   const box = useRef(), plot = useRef(null), shown = useRef(marks);
   const [under, setUnder] = useState(null); // the index of the point under the cursor
   const [open, setOpen] = useState(false);
@@ -156,16 +157,16 @@ export function Chart({ title, data, series, marks = [], time = false, asPercent
   }, [empty, time, asPercent, series.map((s) => s.name + s.k).join("|"), useScheme()]);
   useEffect(() => { plot.current?.setData(data); }, [data]);
   const word = (v) => (v === null || v === undefined ? "–" : asPercent ? `${(100 * v).toFixed(1)} %` : figure(v));
-  const at = under !== null && under < (data[0]?.length ?? 0) ? under : null;
+  const at = under !== null && under < (data[0]?.length ?? 0) ? under : here;
   const newest = (column) => { for (let i = column.length - 1; i >= 0; i--) if (column[i] !== null) return column[i]; return null; };
-  const where = (v) => (time ? TIME.format(1000 * v) : count(v));
+  const where = (v) => (time ? TIME.format(1000 * v) : count(+v.toFixed(1)));
   return html`<section class="card chart" aria-label=${title}>
     <h2>${title}<ul class="legend">${series.map((s, i) => html`<li class=${`k${s.k}`}><i></i>${s.name} <b>${
       word(at === null ? newest(data[i + 1] ?? []) : data[i + 1]?.[at])}</b></li>`)}
       ${at !== null && html`<li>at ${where(data[0][at])}</li>`}</ul></h2>
     ${empty ? html`<p class="soft plot">No data yet. The curve starts with the first labelled examples.</p>` : html`<div class="plot" ref=${box} aria-hidden="true"></div>`}
     <details onToggle=${(e) => setOpen(e.target.open)}><summary>Show as a table</summary>
-      ${open && html`<${Behind} title=${title} at=${time ? "Time" : "Example"} data=${data} series=${series} word=${word} where=${where} />`}</details>
+      ${open && html`<${Behind} title=${title} at=${of} data=${data} series=${series} word=${word} where=${where} />`}</details>
   </section>`;
 }
 

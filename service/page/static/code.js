@@ -2,7 +2,7 @@
 
 import { html, useRef, useState } from "./vendor/htm-preact.js";
 import { ask, may, path, root, who } from "./api.js";
-import { announce, Problem, usePolled } from "./parts.js";
+import { copied, Problem, usePolled } from "./parts.js";
 
 const EVERY_MS = 60_000;
 const LANGUAGES = { curl: "curl", python: "Python", javascript: "JavaScript" };
@@ -72,18 +72,9 @@ export function Code({ model }) {
   const box = useRef();
   if (!found) return error ? html`<${Problem} error=${error} again=${again} />` : html`<p class="waiting">Loading…</p>`;
   const text = programs({ ...found, model: model ?? NEW, fresh: model === null, keyed: who.name !== "everyone" })[language];
-  const copy = async () => {
-    try {
-      await navigator.clipboard.writeText(text);
-      announce("Copied");
-    } catch { // a page without TLS has no clipboard, unless it comes from this machine
-      getSelection().selectAllChildren(box.current);
-      announce("Selected: press Ctrl+C to copy");
-    }
-  };
   return html`<div class="code-box"><div class="row" role="group" aria-label="Language">${Object.entries(LANGUAGES).map(([name, word]) => html`
       <button class="plain" aria-pressed=${name === language} onClick=${() => setLanguage(name)}>${word}</button>`)}
-      <span class="room"></span><button onClick=${copy}>Copy</button></div>
+      <span class="room"></span><button onClick=${() => copied(text, box.current)}>Copy</button></div>
     <pre class="code" tabindex="0" role="group" aria-label="Program"><code ref=${box}>${text}</code></pre>
     ${language === "python" && html`<p class="soft"><code>pip install hinged</code> installs the client.</p>`}</div>`;
 }

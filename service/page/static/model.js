@@ -1,19 +1,16 @@
 // The view of one model: how good it is, what to do next, and below, folded, the details.
 
 import { html, useState } from "./vendor/htm-preact.js";
-import { Alerts } from "./alerts.js";
 import { Challengers } from "./challengers.js";
 import { Chart, joined, Reliability } from "./charts.js";
 import { ByClass, Confusion } from "./classes.js";
 import { Code } from "./code.js";
 import { Columns } from "./columns.js";
 import { Configuration } from "./configuration.js";
-import { may } from "./api.js";
 import { Happened, near } from "./happened.js";
 import { useLive } from "./live.js";
 import { Machine } from "./machine.js";
 import { Bar, count, figure, Fold, Instead, percent, plural, Problem, usePolled, Warnings } from "./parts.js";
-import { Coverage } from "./promise.js";
 import { standing, steps, suspectsOf, usualClass } from "./standing.js";
 
 const SOURCES = ["streamed", "queried", "random"];
@@ -47,8 +44,6 @@ export function Model({ model, fold }) {
         <li key=${text}><a class=${`button ${i ? "" : "main"}`} href=${href}>${text}</a></li>`)}</ul></section>
     <div><${Warnings} of=${[...(metrics.warning ? [metrics.warning] : []), ...(figures.features?.warnings ?? [])]} /></div>
     <div><${Jobs} jobs=${figures.jobs} /></div>
-    ${figures.alerts && may("annotator") && html`<${Fold} name="alerts" title="Alerts" wanted=${fold} shown=${true} said=${`${count(figures.alerts.waiting)} waiting`}>
-      <${Alerts} model=${model} classes=${figures.classes} again=${again} /></${Fold}>`}
     <div class="grid"><${Chart} title="Accuracy" asPercent=${true} ...${more} data=${[x, curve.accuracy, ...(usual ? [curve.accuracy.map(() => usual.share)] : [])]}
       series=${[{ name: "newest 1,000", k: 1 }, ...(usual ? [{ name: "usual class, now", k: 2, dash: [6, 4] }] : [])]} /></div>
     <${Fold} name="classes" title="By class" wanted=${fold} said=${figures.classes.length ? plural(figures.classes.length, "label") : ""}>
@@ -56,7 +51,6 @@ export function Model({ model, fold }) {
     <${Fold} name="columns" title="Columns" wanted=${fold}><${Columns} model=${model} /></${Fold}>
     <${Fold} name="probabilities" title="Probabilities" wanted=${fold} said=${metrics.window.log_loss === null ? "" : `log loss ${figure(metrics.window.log_loss)}`}>
       <div class="grid"><${Chart} title="Log loss" data=${[x, curve.log_loss]} ...${more} series=${[{ name: "newest 1,000", k: 1 }]} /><${Reliability} bins=${metrics.reliability} /></div></${Fold}>
-    ${metrics.promise && html`<${Fold} name="promise" title="Promise" wanted=${fold} said=${metrics.promise.lacking ? "" : percent(metrics.promise.window.coverage)}><${Coverage} promise=${metrics.promise} /></${Fold}>`}
     <${Fold} name="happened" title="Drift and events" wanted=${fold} said=${history.marks.length ? plural(history.marks.length, "event") : ""}>
       <${Chart} title="Accuracy by source" asPercent=${true} ...${more} data=${[x, curve.fading, ...(sources.length > 1 ? sources : []).map((name) => curve[name])]}
         series=${["fading", ...(sources.length > 1 ? sources : [])].map((name, i) => ({ name, k: i + 1 }))} />

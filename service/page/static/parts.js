@@ -48,6 +48,19 @@ export async function forgotten(model, id, annotator = null) {
   return true;
 }
 
+// Copy a text, which the element shows. Returns what happened in a word.
+export async function copied(text, element) {
+  try {
+    await navigator.clipboard.writeText(text);
+    announce("Copied");
+    return "Copied";
+  } catch { // a page without TLS has no clipboard, unless it comes from this machine
+    getSelection().selectAllChildren(element);
+    announce("Selected: press Ctrl+C to copy");
+    return "Selected: press Ctrl+C";
+  }
+}
+
 // Make screen readers read a text aloud.
 export function announce(text) {
   if (told.push(text) > 1) return;

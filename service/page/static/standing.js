@@ -101,7 +101,7 @@ export function steps({ model, figures, suspects, shadows }) {
   if (metrics.drift.flagged || metrics.alarm?.flagged) add("reader", "See what happened", fold(model, "happened"));
   const ahead = leader(shadows);
   if (ahead) add("admin", `Promote ${ahead.name}: ${(100 * ahead.lead).toFixed(1)} points better`, fold(model, "challengers"));
-  if (figures.alerts?.waiting) add("annotator", `Work off ${plural(figures.alerts.waiting, "alert")}`, fold(model, "alerts"));
+  if (figures.alerts?.waiting) add("annotator", `Work off ${plural(figures.alerts.waiting, "alert")}`, link(model, "decide"));
   if (pool.conflicts) add("annotator", `Settle ${plural(pool.conflicts, "conflict")} of annotators`, link(model, "label"));
   if (!examples) add("writer", "Bring data from a file", link(model, "data"));
   if (pool.size) add("annotator", `Label ${plural(pool.size, "question")}`, link(model, "label"));

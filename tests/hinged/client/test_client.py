@@ -102,13 +102,15 @@ CALLS = {
     "example": ({"example": "a/1"}, "GET", "/models/m/examples/a%2F1", None),
     "certificate": ({}, "GET", "/models/m/certificate", None),
     "columns": ({}, "GET", "/models/m/columns", None),
+    "thresholds": ({"label": "a b"}, "GET", "/models/m/thresholds?class=a+b", None),
     "leave_one_out": ({}, "GET", "/models/m/loo", None),
     "shadows": ({}, "GET", "/models/m/shadows", None),
     "challenge": ({"shadow": "s", "C": 2}, "PUT", "/models/m/shadows/s", {"C": 2}),
     "retire": ({"shadow": "s"}, "DELETE", "/models/m/shadows/s", None),
     "promote": ({"shadow": "s"}, "POST", "/models/m/shadows/s/promote", None),
 }  # fmt: skip
-ON_THE_SERVER = {"cluster", "job", "models", "overview", "key", "ticket", "metrics", "ready", "wait_until_ready"}
+OF_KEYS = {"key", "keys", "create_key", "revoke_key", "ticket"}
+ON_THE_SERVER = OF_KEYS | {"cluster", "job", "models", "overview", "metrics", "ready", "wait_until_ready"}
 OF_ROWS = {"learn_rows", "predict_rows", "offer_rows"}
 OF_FILES = {"export_model", "import_model", "upload"}
 WAITING = {"wait"}
@@ -132,9 +134,13 @@ def test_each_method_of_the_server_sends_the_request_of_its_route(server, client
     assert client.models() == ["m"]
     assert client.ticket() == {"models": ["m"]}
     assert client.metrics() == "text"
-    assert client.overview() == client.key() == {"models": ["m"]}
-    paths = [("GET", "/models"), ("POST", "/tickets"), ("GET", "/metrics"), ("GET", "/overview"), ("GET", "/key")]
-    assert server.requests == [(*request, None) for request in paths]
+    assert client.overview() == client.key() == client.keys() == {"models": ["m"]}
+    assert client.create_key("ann", "reader", ["m-*"]) == client.revoke_key("ann/1") == {"models": ["m"]}
+    paths = [("GET", "/models"), ("POST", "/tickets"), ("GET", "/metrics")]
+    paths += [("GET", path) for path in ("/overview", "/key", "/keys")]
+    made = "POST", "/keys", {"name": "ann", "role": "reader", "models": ["m-*"]}
+    removed = "DELETE", "/keys/ann%2F1", None
+    assert server.requests == [*((*request, None) for request in paths), made, removed]
 
 
 def test_learned_rows_are_told_after_each_request_even_if_the_server_takes_fewer(server, client):

@@ -60,6 +60,7 @@ NEEDS = {
     ("GET", "/models/one/predict?x=[0,1]"): "reader",
     ("POST", "/models/one/rank"): "reader",
     ("GET", "/models/one/suspects"): "reader",
+    ("GET", "/models/one/thresholds"): "reader",
     ("GET", "/models/one/queries"): "reader",
     ("GET", "/metrics"): "reader",
     ("POST", "/tickets"): "reader",
@@ -73,6 +74,8 @@ NEEDS = {
     ("POST", "/models/one/finish"): "writer",
     ("POST", "/models/one/snapshot"): "writer",
     ("GET", "/models/one/export"): "admin",
+    ("GET", "/keys"): "admin",
+    ("DELETE", "/keys/absent"): "admin",
     ("POST", "/models/absent/rollback"): "admin",
     ("POST", "/models/absent/skip"): "admin",
     ("PUT", "/models/one"): "admin",
@@ -329,7 +332,7 @@ def test_a_websocket_is_opened_by_a_key_or_ticket_and_refused_in_the_shape_of_al
     key = create_key(tmp_path / "keys.json", "ann", "admin", ("m",))
     app = small_app(Settings(data_dir=tmp_path, keys_file=tmp_path / "keys.json"))
     assert asked(app, "websocket", "/models/m/stream", headers=bearer(key)) == (None, "ann")
-    ticket = app.state.access._tickets.issue(app.state.access._keyring.find(key))
+    ticket = app.state.access._tickets.issue(app.state.access.keyring.find(key))
     assert asked(app, "websocket", "/models/m/stream", f"ticket={ticket}") == (None, "ann")
     for path, query, headers, status, code in (
         ("/models/m/stream", f"ticket={ticket}", {}, 401, "unauthenticated"),

@@ -7,7 +7,7 @@ import time
 import pytest
 
 from hinged.service.edge.keys import NOBODY_ASKED, PREFIX, Key, Keyring, create_key, digest, read_keys, revoke_key
-from hinged.service.errors import Invalid, Unavailable
+from hinged.service.errors import Conflict, Invalid, NotFound, Unavailable
 
 
 @pytest.fixture
@@ -79,10 +79,10 @@ def test_invalid_names_and_patterns_are_refused_and_nothing_is_written(path, nam
 
 def test_a_name_is_unique_and_free_again_after_it_was_revoked(path):
     first = create_key(path, "ann", "reader")
-    with pytest.raises(Invalid, match="already"):
+    with pytest.raises(Conflict, match="already"):
         create_key(path, "ann", "admin")
     revoke_key(path, "ann")
-    with pytest.raises(Invalid, match="no key named 'ann'"):
+    with pytest.raises(NotFound, match="no key named 'ann'"):
         revoke_key(path, "ann")
     second = create_key(path, "ann", "reader")
     ring = Keyring(path)
@@ -93,7 +93,7 @@ def test_a_name_is_unique_and_free_again_after_it_was_revoked(path):
 def test_a_second_change_during_another_is_refused(path):
     create_key(path, "a", "reader")
     (path.parent / "keys.json.new").touch()
-    with pytest.raises(Invalid, match=r"remove .*keys\.json\.new"):
+    with pytest.raises(Unavailable, match=r"remove .*keys\.json\.new"):
         create_key(path, "b", "reader")
     assert [k.name for k in read_keys(path)] == ["a"]
 
@@ -105,7 +105,7 @@ def test_no_simultaneous_change_is_lost(path):
         while time.monotonic() < end:
             try:
                 create_key(path, f"k{number}", "reader")
-            except Invalid:
+            except Unavailable:
                 time.sleep(0.001)
             else:
                 made.append(f"k{number}")

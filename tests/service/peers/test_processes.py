@@ -189,15 +189,31 @@ def guarded(tmp_path_factory):
         for name in (ONE[0], ONE[1], TWO[0]):
             made = fresh(server, "PUT", f"/models/{name}", json=BASE, headers=bearer(admin))
             assert made.status_code == 201, made.text
-        yield server, bearer(bound)
+        yield server, bearer(bound), bearer(admin)
 
 
 def bearer(key):
     return {"authorization": f"Bearer {key}"}
 
 
+def test_a_key_that_one_process_makes_or_revokes_counts_at_every_process(guarded):
+    server, _, admin = guarded
+    with taken_by(server, 1) as ask:
+        made = ask("POST", "/keys", json={"name": "new", "role": "reader"}, headers=admin)
+        assert made.status_code == 201, made.text
+    key = bearer(made.json()["key"])
+    for number in (1, 2):
+        with taken_by(server, number) as ask:
+            assert ask("GET", "/key", headers=key).json()["name"] == "new"
+    with taken_by(server, 2) as ask:
+        assert ask("DELETE", "/keys/new", headers=admin).status_code == 200
+    for number in (1, 2):
+        with taken_by(server, number) as ask:
+            assert ask("GET", "/key", headers=key).status_code == 401
+
+
 def test_keys_decide_what_each_process_shows(guarded):
-    server, bound = guarded
+    server, bound, _ = guarded
     for number in (1, 2):
         with taken_by(server, number) as ask:
             refusal(ask("GET", "/models"), 401, "unauthenticated")
@@ -210,7 +226,7 @@ def test_keys_decide_what_each_process_shows(guarded):
 
 
 def test_without_its_key_file_the_server_answers_nothing(guarded, tmp_path):
-    server, bound = guarded
+    server, bound, _ = guarded
     keys = Path(server.env["HINGED_KEYS_FILE"])
     for number in (1, 2):
         with taken_by(server, number) as ask:
@@ -232,7 +248,7 @@ def test_each_line_of_the_log_names_its_process(server, guarded):
 
 
 def test_a_ticket_of_any_process_is_valid_at_the_owner_once(guarded):
-    server, bound = guarded
+    server, bound, _ = guarded
     for number in (1, 2):
         with taken_by(server, number) as ask, taken_by(server, 3 - number) as other:
             for path in (f"/models/{ONE[0]}", f"/models/{TWO[0]}", "/models", "/overview"):

@@ -1,0 +1,1 @@
+"""Routes for the keys of the key file: list, make and revoke them."""
