@@ -9,6 +9,7 @@ import time
 from collections import Counter
 
 import pytest
+from playwright.sync_api import expect
 
 from hinged.service.edge.keys import create_key
 from tests.helpers.examples import examples_of, heaps
@@ -159,6 +160,7 @@ def try_a_challenger(hand):
     hand.link("pumps")
     set_c(hand, "5", "Try it as a challenger")
     hand.page.get_by_role("group", name="Champion and challengers").wait_for()
+    expect(hand.page.get_by_role("heading", name="Challengers", exact=True)).to_be_in_viewport()
     eventually(lambda: not hand.client.model("pumps")["jobs"])
     hand.button("Promote")
     eventually(lambda: hand.client.model("pumps")["configuration"]["C"] == 5)
@@ -178,6 +180,7 @@ def predict_a_file(hand):
     hand.file(hand.folder / "new.csv")
     hand.choose("Model", "orders")
     hand.button("Predict")
+    hand.page.get_by_text("yes in 15 rows").wait_for()
     with hand.page.expect_download() as download:
         hand.button("Save as CSV")
     assert len(download.value.path().read_text().splitlines()) == 31
@@ -201,6 +204,7 @@ def set_costs(hand):
     hand.link("Predict or add a file")
     hand.file(hand.folder / "new.csv")
     hand.button("Decide")
+    hand.page.get_by_role("link", name="Label 30 questions").wait_for()
     with hand.page.expect_download() as download:
         hand.button("Save as CSV")
     assert "decision" in download.value.path().read_text().splitlines()[0]
@@ -212,6 +216,8 @@ def settle_a_conflict(hand):
     hand.button("Begin labelling")
     hand.click(hand.page.get_by_role("region", name="Conflicts").get_by_role("button", name="spam bob"))
     eventually(lambda: hand.client.example("torn", "c")["label"] == "spam")
+    hand.page.get_by_text("c is settled").wait_for()
+    hand.page.get_by_text("No question for you").wait_for()
 
 
 JOBS = {

@@ -12,6 +12,7 @@ import { configurationFor, create, featuresOf, nameOf, Upload } from "./upload.j
 const LOOKED_AT = 1000; // number of rows that are read for the preview and to guess the kind of each column
 const FIGURES_MS = 5_000; // time between two requests for the state of a model after an upload
 const OUTSIDE_SHOWN = 10; // maximum number of names listed as outside everything learned
+const LABELS_SHOWN = 5; // maximum number of labels whose rows are counted on the page
 const REFUSED_SHOWN = 1000; // maximum number of refused rows listed
 const uploads = []; // all uploads since the page was loaded, newest first
 const listeners = new Set();
@@ -182,6 +183,8 @@ function Progress({ upload }) {
       ${upload.answered && state === "done" && html`<button class="main" onClick=${() => save(`${word}s.csv`, upload.answered.file(upload.source))}>Save as CSV</button>`}</div>
     <${Bar} value=${state === "done" ? 1 : upload.read} max=${state === "done" ? 1 : total || 1e9} label=${`rows of ${file.name} that were sent`} />
     <p>${total ? `${plural(total, "row")}: ` : ""}${counts.join(", ")}${upload.refusedCount ? html`, <span class="problem">${count(upload.refusedCount)} refused</span>` : ""}.</p>
+    ${upload.answered?.labels.size > 0 && html`<p>${[...upload.answered.labels].sort((a, b) => b[1] - a[1]).slice(0, LABELS_SHOWN).map(([label, n], i) => html`${i ? ", " : ""}<bdi>${label.slice(0, 60)}</bdi> in ${plural(n, "row")}`)}${upload.answered.labels.size > LABELS_SHOWN ? ", …" : ""}.</p>`}
+    ${state === "done" && upload.questions > 0 && html`<p><a class="button" href=${link(upload.model, "label")}>Label ${plural(upload.questions, "question")}</a></p>`}
     <${Problem} error=${upload.error ?? upload.away} />
     <${Warnings} of=${upload.warnings ?? []} />
     ${state === "done" && !upload.answered && html`<${Outcome} model=${upload.model} />`}
