@@ -182,6 +182,7 @@ def replay(
     delimiter: str | None,
     decimal: str | None,
     dates: str | None,
+    missing: frozenset[str],
     file_format: str | None,
     zero_based: bool,
     gamma: float | None,
@@ -205,7 +206,7 @@ def replay(
     bad = accepted(bad_rows, file, dry_run=dry_run)
     try:
         choice = TableColumns(label, id_name, features, drop, named, texts=texts, times=times, categories=categories)
-        choice = dataclasses.replace(choice, weight=weight, dates=dates)
+        choice = dataclasses.replace(choice, weight=weight, dates=dates, missing=missing)
         read = functools.partial(
             open_source,
             file_format=file_format,
@@ -219,7 +220,7 @@ def replay(
             options["kernel"] = "linear"
         held_out = source.held_out
         if test_file is not None:
-            held_out = read(test_file, choice=TableColumns(label, named=named), like=source)
+            held_out = read(test_file, choice=TableColumns(label, named=named, missing=missing), like=source)
         if held_out is not None and held_out.features["type"] != source.features["type"]:
             raise click.ClickException(f"{held_out.name} and {source.name} do not have the same kind of features")
         if dry_run:

@@ -1,5 +1,5 @@
-"""`hinged demo`: a server that learns a real stream while you watch. The demonstration compares the model's accuracy
-with a batch SVM.
+"""`hinged demo`: a server that learns a real stream while you watch, beside a batch SVM that is refitted now and then.
+A second model knows three digits badly, until a person labels some of them.
 """
 
 from __future__ import annotations
@@ -7,7 +7,7 @@ from __future__ import annotations
 import os
 import re
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from hinged.client.client import Client, HingedError
@@ -29,23 +29,31 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from hinged.readers.arrays import ArraySource
-
 HOST = "127.0.0.1"
 MODEL = "demo-digits"
+UNSURE = "demo-labels"  # the model to label
 GAMMA = 0.05
 C = 10.0
 TOL = 0.001
 # Use small batches, so that the curve grows while you watch.
 BATCH = 1
 SIDE = 8  # pixels along a side of a digit
-TO_LABEL = 200  # number of digits that stay in the pool without a label
+LATE = (3, 8, 9)  # digits that first appear after EARLY digits of the stream, and that the model to label knows badly
+EARLY = 700
+REFIT = 100  # number of examples after which the batch SVM is refitted
+RECENT = 1000  # number of predictions in the server's window (service/model/metrics.py)
+TO_LABEL = 200  # number of digits that wait in the pool for a label
+TAUGHT = 400  # number of digits that the model to label learns at first
+PER_ANSWER = 30  # number of digits that the model to label learns after each answer of a person
+FAINT = 0.001  # weight of the streamed labels of LATE. At 1 the stream would teach what the person should
+TOLD = 10  # number of answers after which the terminal says how good the model has become
 SHUFFLE_SEED = 0
 WATCHED_S = 20.0  # seconds for which the digits wait for somebody to open the page
 STREAMS = re.compile(r"^hinged_open_streams (\S+)$", re.MULTILINE)
 """Metric of open streams. A page that shows a model follows the events of the model, and so counts as a stream."""
 READY_S = 600.0
 NOTE_S = 10.0
+LOOK_S = 0.2  # seconds between two looks for answers of a person
 COMPILED = re.compile(r"compiled \d+ of \d+ functions")
 """A line in the server's log while the server compiles."""
 
@@ -62,6 +70,14 @@ class Digits:
     y_train: Any
     X_test: Any
     y_test: Any
+
+    def appearing(self) -> Digits:
+        """Return the digits in the order of the stream: the first of LATE come after EARLY digits."""
+        import numpy as np  # noqa: PLC0415
+
+        early = np.flatnonzero(~np.isin(self.y_train, LATE))[:EARLY]
+        order = np.concatenate([early, np.setdiff1d(np.arange(len(self.y_train)), early)])
+        return replace(self, X_train=self.X_train[order], y_train=self.y_train[order])
 
 
 def demo(port: int, data_dir: Path, *, stay: bool, console: Console) -> None:
@@ -81,14 +97,13 @@ def demo(port: int, data_dir: Path, *, stay: bool, console: Console) -> None:
             try:
                 await_ready(server, client, console)
                 compare(client, console, waits=stay and console.is_terminal)
+                if stay:
+                    answer_to_labels(server, client, console)
             except HingedError as error:
                 if server.running:
                     raise
                 raise died(server) from error
             if stay:
-                say(console, f"\n{TO_LABEL} digits wait for a label: {url}/ui#/models/{MODEL}/label")
-                say(console, f"The server goes on at {url}; Ctrl-C stops it.")
-                server.wait()
                 raise died(server)
     except KeyboardInterrupt:
         say(console, "\nserver stopped")
@@ -131,28 +146,26 @@ def died(server: ServerProcess) -> DemoError:
 
 
 def compare(client: Client, console: Console, *, waits: bool) -> None:
-    """Learn the digits as a stream and as a batch, and print both results. waits: whether to wait for somebody to open
-    the page.
+    """Stream the digits, refit a batch SVM beside the stream, and print the figures of both. waits: whether to wait for
+    somebody to open the page.
     """
     from hinged.readers.arrays import ArrayRows, ArraySource, labels_of  # noqa: PLC0415 - numpy is slow to import
 
-    digits = load_digits()
+    digits = load_digits().appearing()
     held_out = ArraySource("digits", ArrayRows("digits", digits.X_test), labels_of("digits", digits.y_test))
     source = ArraySource(
         "digits", ArrayRows("digits", digits.X_train), labels_of("digits", digits.y_train), held_out=held_out
     )
-    fresh_model(client, source, console)
-    # Held-out digits are learned only if a person labels them. Digits that people label are not part of the comparison.
-    client.offer(MODEL, [{"id": f"unlabelled-{k}", "x": x.tolist()} for k, x in enumerate(digits.X_test[:TO_LABEL])])
+    fresh_model(client, MODEL, console)
     say(console, f"watch it learn: {client.url}/ui#/models/{MODEL}")
     if waits:
         await_watched(client, console)
     say(
         console,
-        f"streaming {source.rows:,} handwritten digits of {source.dim} pixels, one at a time; "
-        f"{held_out.rows} are held out",
+        f"streaming {source.rows:,} handwritten digits of {source.dim} pixels, one at a time; {LATE[0]}, {LATE[1]} and "
+        f"{LATE[2]} appear after {EARLY}; {held_out.rows} are held out",
     )
-    standings = stream_and_finish(
+    streamed, finished = stream_and_finish(
         client,
         MODEL,
         (PlacedExample(None, {"id": f"digit-{row.row}", "x": row.x, "y": row.y}) for row in source),
@@ -162,9 +175,16 @@ def compare(client: Client, console: Console, *, waits: bool) -> None:
         finish=True,
         console=console,
     )
-    with Waiting(console, "training a batch SVM on the same examples"):
-        standings.append(batch_standing(digits))
-    show_table(console, standings)
+    streamed = replace(streamed, recent_accuracy=client.model(MODEL)["metrics"]["window"]["accuracy"])
+    with Waiting(console, f"fitting a batch SVM after each {REFIT} of the same examples"):
+        batch = batch_standing(digits)
+    show_table(console, [streamed, finished, batch])
+    each = (batch.seconds or 0.0) * REFIT
+    say(
+        console,
+        f"Until its next fit, the batch SVM does not know a label. A fit after every label would take about {each:.0f} "
+        f"s. The server stored and learned each label in {1000.0 / (streamed.examples_per_s or 1.0):.0f} ms.\n",
+    )
     row = next(iter(held_out))
     show_curl(console, client.url, MODEL, x=row.x, y=row.y)
 
@@ -185,28 +205,89 @@ def await_watched(client: Client, console: Console) -> None:
             time.sleep(0.2)
 
 
-def fresh_model(client: Client, source: ArraySource, console: Console) -> None:
-    """Create the model. Replace the model of an earlier run."""
+def fresh_model(client: Client, model: str, console: Console) -> None:
+    """Create a model. Replace the model of an earlier run."""
     try:
-        client.model(MODEL)
+        client.model(model)
     except HingedError as error:
         if error.code != "not_found":
             raise
     else:
-        client.delete_model(MODEL)
-        say(console, f"deleted the model {MODEL} of an earlier run")
+        client.delete_model(model)
+        say(console, f"deleted the model {model} of an earlier run")
     made = client.create_model(
-        MODEL,
+        model,
         solver="lasvm",
         kernel={"type": "rbf", "gamma": GAMMA},
         C=C,
         tol=TOL,
-        features=source.features,
+        features={"type": "dense", "dim": SIDE * SIDE},
         classes=None,
         show={"image": [SIDE, SIDE]},
         seed=0,
     )
-    await_model(client, MODEL, made, console)
+    await_model(client, model, made, console)
+
+
+class Unsure:
+    """A model that knows three digits badly: their streamed labels count a thousandth. Its pool holds digits to label.
+
+    After each answer of a person the stream brings more digits. So the curve shows how good the model has become.
+    """
+
+    def __init__(self, client: Client, console: Console) -> None:
+        self._client, self._digits = client, load_digits()
+        self._streamed = self._answered = 0
+        fresh_model(client, UNSURE, console)
+        pool = enumerate(self._digits.X_test[:TO_LABEL])
+        client.offer(UNSURE, [{"id": f"unlabelled-{k}", "x": x.tolist()} for k, x in pool])
+        self._stream(TAUGHT)
+
+    def _stream(self, n: int) -> None:
+        """Stream the next n digits."""
+        digits, begin = self._digits, self._streamed
+        self._streamed = min(begin + n, len(digits.y_train))
+        examples = [
+            {"id": f"digit-{k}", "x": x.tolist(), "y": int(y), **({"weight": FAINT} if y in LATE else {})}
+            for k, (x, y) in enumerate(zip(digits.X_train, digits.y_train, strict=True))
+            if begin <= k < self._streamed
+        ]
+        if examples:
+            self._client.learn(UNSURE, examples)
+
+    def accuracy(self) -> float:
+        """Return the share of correct predictions for the digits that are neither streamed nor in the pool."""
+        X, y = self._digits.X_test[TO_LABEL:], self._digits.y_test[TO_LABEL:]
+        results = self._client.predict(UNSURE, [{"x": x.tolist()} for x in X])["results"]
+        return sum(int(label) == result["prediction"] for label, result in zip(y, results, strict=True)) / len(y)
+
+    def look(self) -> int | None:
+        """Stream more digits if there are new answers. Return the number of answers if it has passed a multiple of
+        TOLD.
+        """
+        before, self._answered = self._answered, self._client.model(UNSURE)["pool"]["answered"]
+        self._stream(PER_ANSWER * max(0, self._answered - before))
+        return self._answered if self._answered // TOLD > before // TOLD else None
+
+
+def answer_to_labels(server: ServerProcess, client: Client, console: Console) -> None:
+    """Make the model to label, and say how its accuracy rises with the answers, until the server ends."""
+    unsure = Unsure(client, console)
+    say(
+        console,
+        f"\nThe model {UNSURE} knows {LATE[0]}, {LATE[1]} and {LATE[2]} badly: {unsure.accuracy():.0%} of other digits "
+        f"are right. Label some of {TO_LABEL}: {client.url}/ui#/models/{UNSURE}/label",
+    )
+    say(console, f"The server goes on at {client.url}; Ctrl-C stops it.")
+    while server.running:
+        try:
+            if answered := unsure.look():
+                say(console, f"after {answered} answers: {unsure.accuracy():.0%} right")
+        except HingedError as error:
+            if error.code != "not_found":
+                raise
+            server.wait()  # somebody has deleted the model
+        time.sleep(LOOK_S)
 
 
 def load_digits() -> Digits:
@@ -222,14 +303,23 @@ def load_digits() -> Digits:
 
 
 def batch_standing(digits: Digits) -> StreamResult:
-    """Train scikit-learn's SVC with the same kernel and C, and return its figures."""
+    """Fit scikit-learn's SVC with the same kernel and C after each REFIT examples; each fit predicts the examples until
+    the next. Return the figures.
+    """
     from sklearn.svm import SVC  # noqa: PLC0415 - takes a second
 
-    started = time.perf_counter()
-    machine = SVC(kernel="rbf", gamma=GAMMA, C=C, tol=TOL).fit(digits.X_train, digits.y_train)
-    seconds = time.perf_counter() - started
+    X, y = digits.X_train, digits.y_train
+    machine, seconds, right = SVC(kernel="rbf", gamma=GAMMA, C=C, tol=TOL), 0.0, []
+    for end in range(REFIT, len(y) + REFIT, REFIT):
+        started = time.perf_counter()
+        machine.fit(X[:end], y[:end])
+        seconds += time.perf_counter() - started
+        if end < len(y):
+            right.extend(machine.predict(X[end : end + REFIT]) == y[end : end + REFIT])
+    recent = right[-RECENT:]
     return StreamResult(
-        "batch SVM",
+        f"batch SVM, each {REFIT}",
+        recent_accuracy=sum(map(int, recent)) / len(recent),
         held_out_accuracy=float(machine.score(digits.X_test, digits.y_test)),
         support_vectors=len(machine.support_),
         seconds=seconds,

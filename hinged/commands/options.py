@@ -18,6 +18,7 @@ from hinged.commands.writing import write
 from hinged.extras import Lacking
 from hinged.readers import ReadError
 from hinged.readers.dates import CHOICES
+from hinged.readers.table import MISSING
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -135,6 +136,13 @@ def of_tables(command: Callable[..., None]) -> Callable[..., None]:
                 help="The part that comes first in dates such as 01.05.2026; or leave them texts.  [found from the "
                 "first rows]",
             ),
+            click.option(
+                "--missing",
+                type=missing,
+                default=MISSING,
+                metavar="TEXT,TEXT",
+                help="Texts that count as missing, beside empty fields.  [NA,N/A,n/a,NaN,nan,NULL,null,<NA>]",
+            ),
         ]
     ):
         command = option(command)
@@ -165,6 +173,11 @@ def delimiter(text: str) -> str:
     if len(found) != 1:
         raise click.BadParameter(f"expected one character or tab, found {text!r}")
     return found
+
+
+def missing(texts: str | frozenset[str]) -> frozenset[str]:
+    """Parse the value of --missing: texts, with a comma between two. An empty text is always missing."""
+    return texts if isinstance(texts, frozenset) else frozenset(["", *(text.strip() for text in texts.split(","))])
 
 
 def asks(command: Callable[..., None]) -> Callable[..., None]:

@@ -277,6 +277,7 @@ def rows_of(
     delimiter: str | None,
     decimal: str | None,
     dates: str | None,
+    missing: frozenset[str],
     show: tuple[str, ...] = (),
     prefix: str | None = None,
 ) -> Iterator[dict[str, Any]]:
@@ -287,7 +288,17 @@ def rows_of(
     kinds = {name: column["type"] for name, column in (has.get("columns") or {}).items()}
     whole = has["type"] == "text"
     choice = TableColumns(
-        None, id_name, features, drop, named, labelled=False, show=show, known=kinds, whole=whole, dates=dates
+        None,
+        id_name,
+        features,
+        drop,
+        named,
+        labelled=False,
+        show=show,
+        known=kinds,
+        whole=whole,
+        dates=dates,
+        missing=missing,
     )
     for example in open_source(file, choice=choice, delimiter=delimiter, decimal=decimal):
         given = example.id if prefix is None or example.id is not None else f"{prefix}:{example.row}"

@@ -98,6 +98,7 @@ class StreamResult:
 
     title: str
     prequential_accuracy: float | None = None
+    recent_accuracy: float | None = None
     held_out_accuracy: float | None = None
     support_vectors: int | None = None
     duality_gap: float | None = None
@@ -290,6 +291,7 @@ def show_table(console: Console, standings: Sequence[StreamResult]) -> None:
     """Print the figures side by side. Leave out empty rows."""
     rows = [
         ("prequential accuracy", [percent(s.prequential_accuracy) for s in standings]),
+        ("accuracy, newest 1,000", [percent(s.recent_accuracy) for s in standings]),
         ("held-out accuracy", [percent(s.held_out_accuracy) for s in standings]),
         ("support vectors", [number(s.support_vectors) for s in standings]),
         ("duality gap", [scientific(s.duality_gap) for s in standings]),

@@ -32,12 +32,7 @@ _MOMENT = re.compile(r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d|$)")
 _STRINGS = frozenset({"text", "category"})  # in columns of these kinds, a number is a text
 
 MISSING = frozenset({"", "NA", "N/A", "n/a", "NaN", "nan", "NULL", "null", "<NA>"})
-"""Texts that represent a missing value."""
-
-
-def is_missing(value: Any) -> bool:
-    """Return whether a value is missing."""
-    return value is None or (isinstance(value, str) and value.strip() in MISSING)
+"""Texts that represent a missing value, unless the user names other texts."""
 
 
 Row = tuple[Place, "Mapping[str, Any]"]
@@ -64,6 +59,7 @@ class TableColumns:
     weight : column with the rows' own factors of C. It is no feature.
     dates : "day-first" or "month-first", the order in dates such as 01.05.2026, or "text" to leave such dates texts;
         None: determined from the first rows.
+    missing : texts that represent a missing value.
     """
 
     label: str | None = None
@@ -80,6 +76,7 @@ class TableColumns:
     whole: bool = False
     weight: str | None = None
     dates: str | None = None
+    missing: frozenset[str] = MISSING
 
     def named_columns(self) -> list[str]:
         """Return all columns that these roles name."""
@@ -215,7 +212,7 @@ class TableSource(Source):
     def _look_at_dates(self, sample: Sequence[Row], chosen: str | None) -> list[str]:
         """Find the columns with dates that are not ISO 8601, and return what the user of the file should see."""
         texts = {
-            name: [row.get(name) for _, row in sample if not is_missing(row.get(name))]
+            name: [row.get(name) for _, row in sample if not self._is_missing(row.get(name))]
             for name in self.columns
             if self._kinds.get(name) not in _STRINGS
         }
@@ -265,7 +262,7 @@ class TableSource(Source):
                 value = str(values.get(column))
             if isinstance(value, str):
                 text = value.strip()
-                if text in MISSING:
+                if text in self._choice.missing:
                     continue
                 number = None if self.typed or column in self._texts else self._number_of(text)
                 record[column] = self._text(column, text) if number is None else number
@@ -296,18 +293,22 @@ class TableSource(Source):
         shown = {name: value for name, value in shown.items() if value not in (None, "")}
         return next(iter(shown.values()), None) if len(self._choice.show) == 1 else shown or None
 
+    def _is_missing(self, value: Any) -> bool:
+        """Return whether a value is missing."""
+        return value is None or (isinstance(value, str) and value.strip() in self._choice.missing)
+
     def _is_text(self, value: Any) -> bool:
         """Return whether a value is a text that is not a number."""
         value = _plain(value)
         if isinstance(value, str):
-            return value.strip() not in MISSING and (self.typed or self._number_of(value) is None)
+            return not self._is_missing(value) and (self.typed or self._number_of(value) is None)
         return value is not None and not isinstance(value, bool | int | float)
 
     def _number(self, value: Any) -> float | None:
         """Return the finite number that a value is or represents. Return None if there is no such number."""
         value = _plain(value)
         if isinstance(value, str):
-            return None if self.typed else self._number_of(value)
+            return None if self.typed or self._is_missing(value) else self._number_of(value)
         if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
             return None
         return float(value)
@@ -321,7 +322,7 @@ class TableSource(Source):
             texts = [
                 self._text(name, row[name])
                 for _, row in sample
-                if isinstance(row.get(name), str) and row[name].strip() not in MISSING
+                if isinstance(row.get(name), str) and not self._is_missing(row[name])
             ]
             if sum(map(is_moment, texts)) > UNIQUE_SHARE * len(texts):
                 continue

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from hinged.readers.bad_rows import STOP, BadRows, Place, UnreadableRow
 from hinged.readers.base import ReadError, columns_named, number_of, open_bytes
 from hinged.readers.lines import json_lines
-from hinged.readers.table import MISSING, SAMPLE_ROWS, Found, Row, TableColumns, TableSource
+from hinged.readers.table import SAMPLE_ROWS, Found, Row, TableColumns, TableSource
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -78,7 +78,7 @@ class CsvSource(TableSource):
             names.append(self._choice.weight)
         fields = [(name, row[name].strip()) for _, row in sample for name in names]
         commas = {name for name, text in fields if WITH_COMMA.fullmatch(text)}
-        others = {name for name, text in fields if text not in MISSING and _with_comma(text) is None}
+        others = {name for name, text in fields if not self._is_missing(text) and _with_comma(text) is None}
         found = [name for name in names if name in commas - others]
         # A file with both 1,5 and 1.5 says nothing certain, so a comma is no decimal comma there.
         if not found or any("." in text and number_of(text) is not None for _, text in fields):

@@ -17,6 +17,7 @@ from hinged.solvers.core.rows import BadRow
 from hinged.solvers.scores.selection import margins
 
 Array = np.ndarray[Any, Any]
+SUSPECT_WEIGHT_MIN = 0.01  # weight of an example below which its label has too little effect to be worth checking
 
 
 class Explained(NamedTuple):
@@ -103,8 +104,9 @@ def suspects(model: Model, most: int) -> list[dict[str, Any]]:
     """Return the points that contradict their label most, and the points that the ramp set aside. The labels of these
     points are probably wrong.
 
-    Points are left out if somebody has confirmed their label by giving it again. margin: y f(x), which is negative if
-    the predicted label differs. Raise Invalid for a solver without points.
+    Points are left out if somebody has confirmed their label by giving it again, or if their weight is below
+    SUSPECT_WEIGHT_MIN. margin: y f(x), which is negative if the predicted label differs. Raise Invalid for a solver
+    without points.
     """
     held = model.solver.point_scores()
     if held is None:
@@ -112,7 +114,8 @@ def suspects(model: Model, most: int) -> list[dict[str, Any]]:
     numbers, _ = predicted(held.scores, len(model.labels))
     found = margins(held.scores, held.classes)
     confirmed = [model.corrections.get(number) == label for number, label in zip(held.keys, held.classes, strict=True)]
-    wanted = np.flatnonzero(((found < 0) | held.aside) & ~np.array(confirmed, bool))
+    open_ = ~np.array(confirmed, bool) & (held.weights >= SUSPECT_WEIGHT_MIN)
+    wanted = np.flatnonzero(((found < 0) | held.aside) & open_)
     wanted = wanted[np.argsort(found[wanted], kind="stable")][:most]
     return [
         {

@@ -234,8 +234,8 @@ class Expansion(Solver):
     def point_scores(self) -> PointScores | None:
         """Return the decision values at all points."""
         slots, rows = self._live_slots(), self.held_rows()
-        aside = np.zeros(slots.size, bool)
-        return PointScores(self.keys(), self.machine.class_of[slots], self.decision(rows), aside, rows)
+        aside, weights = np.zeros(slots.size, bool), np.ones(slots.size)
+        return PointScores(self.keys(), self.machine.class_of[slots], self.decision(rows), aside, weights, rows)
 
     def _live_slots(self) -> Array:
         return np.flatnonzero(self.machine.class_of[: self.slots] != NONE)

@@ -60,13 +60,14 @@ class Contributions(NamedTuple):
 
 class PointScores(NamedTuple):
     """Decision values at all points: keys (n,), classes (n,), scores (n, K); aside (n,): whether the ramp drops it;
-    rows: the points themselves.
+    weights (n,): own weights, 1 if unknown; rows: the points themselves.
     """
 
     keys: Array
     classes: Array
     scores: Array
     aside: Array
+    weights: Array
     rows: Rows
 
 

@@ -153,7 +153,8 @@ class DualExpansion(Expansion):
         own = np.arange(slots.size)
         classes = machine.class_of[slots]
         aside = wrong[0] if self.columns == 1 else wrong[np.maximum(classes, 0), own]
-        return PointScores(self.keys(), classes, scores.T, aside, self.held_rows())
+        weights = np.ones(slots.size) if self.fading else self._weights_at(slots)
+        return PointScores(self.keys(), classes, scores.T, aside, weights, self.held_rows())
 
     def take_in(self, rows: Rows, classes: Array, keys: Array, f: Array, weights: Array) -> None:
         """Store rows as points with alpha = 0.

@@ -26,12 +26,16 @@ def test_the_stream_of_digits_starts_when_the_page_opens_and_leaves_digits_to_la
         assert examples == sorted(examples)
         assert examples[1] < 1347, "the stream started before anybody opened the page"
         page.get_by_text("1,347", exact=True).first.wait_for()
-        demo.expect("digits wait for a label")
-        page = one.label("demo-digits", "ann")
+        demo.expect("knows 3, 8 and 9 badly")
+        page = one.open("models/demo-labels", ".chart canvas")
+        assert page.locator(".learned").inner_text() == "400"
+        page = one.label("demo-labels", "ann")
         assert page.locator(".question canvas.picture").count() == 1
         assert page.locator(".answers button").count() == 11  # ten digits and "Another label"
         answered = one.answer("7")  # a label of one character is its own key
         page.get_by_role("button", name=re.compile(f"7 {answered}")).wait_for()
+        one.open("models/demo-labels", ".chart canvas")
+        page.get_by_text("431", exact=True).first.wait_for()  # the answer, and thirty more digits of the stream
         demo.send("\x03")
         demo.expect("server stopped")
         assert demo.wait() == 0

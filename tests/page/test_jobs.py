@@ -1,9 +1,15 @@
-"""Twelve jobs on the page take as many clicks and keys as docs/how-to/use-the-page.md says."""
+"""Twelve jobs on the page take as many clicks and keys as docs/how-to/use-the-page.md says.
+
+The test also prints (`-s`) how long a person would need for each job by the keystroke-level model of Card, Moran and
+Newell, and how long the page itself takes.
+"""
 
 import re
+import time
 from collections import Counter
 
 import pytest
+from playwright.sync_api import expect
 
 from hinged.service.edge.keys import create_key, read_keys
 from tests.helpers.examples import examples_of, heaps
@@ -13,6 +19,9 @@ from tests.page.pictures import digits
 KERNEL = {"type": "rbf", "gamma": 1.0}
 FEATURES = {"type": "dense", "dim": 2}
 TABLE = (ROOT / "docs/how-to/use-the-page.md").read_text()
+# Seconds of the keystroke-level model: a key or button, pointing, thinking before an action, a hand between mouse and
+# keyboard.
+KEY_S, POINT_S, THINK_S, HOME_S = 0.28, 1.1, 1.35, 0.4
 CELLS = re.compile(r"^\| (.+?) \| (\d+) \| (\d+) \|", re.MULTILINE)
 
 
@@ -22,10 +31,22 @@ class Hand:
     def __init__(self, one, client=None, labels=None, folder=None):
         self.tab, self.page, self.counts = one, one.page, Counter()
         self.client, self.labels, self.folder = client, labels, folder  # what the jobs need
-        self.page.on("dialog", lambda _: self.counts.update(keys=1))  # the tab confirms each dialog
+        self.seconds, self.at_mouse, self.began = 0.0, True, time.perf_counter()
+        self.page.on("dialog", lambda _: self.count(keys=1))  # the tab confirms each dialog
+
+    def count(self, clicks=0, keys=0):
+        """Count a click, or the keys of one thought."""
+        self.counts.update(clicks=clicks, keys=keys)
+        self.seconds += THINK_S + clicks * (POINT_S + KEY_S) + keys * KEY_S + HOME_S * (self.at_mouse != bool(clicks))
+        self.at_mouse = bool(clicks)
+
+    def told(self, job):
+        """Print what a person needs for a job, and what the page took."""
+        page = time.perf_counter() - self.began
+        print(f"{job}: {self.seconds:.1f} s and {page:.1f} s of the page: {self.seconds + page:.0f} s")
 
     def click(self, locator):
-        self.counts["clicks"] += 1
+        self.count(clicks=1)
         locator.click()
 
     def link(self, name):
@@ -38,26 +59,26 @@ class Hand:
         self.click(self.page.locator("details.fold:not([open]) > summary").filter(has_text=title))
 
     def choose(self, label, value):
-        self.counts["clicks"] += 1
+        self.count(clicks=1)
         self.page.get_by_label(label, exact=True).select_option(value)
 
     def file(self, path):
-        self.counts["clicks"] += 1
+        self.count(clicks=1)
         self.page.set_input_files("input[type=file]", path)
 
     def press(self, keys):
+        self.count(keys=len(keys))
         for key in keys:
-            self.counts["keys"] += 1
             self.page.keyboard.press(key)
 
     def write(self, locator, text):
         if not locator.evaluate("field => field === document.activeElement"):
             self.click(locator)
-        self.counts["keys"] += len(text)
+        self.count(keys=len(text))
         locator.fill(text)
 
     def paste(self, locator, text):
-        self.counts["keys"] += 1
+        self.count(keys=1)
         locator.fill(text)
 
 
@@ -139,6 +160,7 @@ def try_a_challenger(hand):
     hand.link("pumps")
     set_c(hand, "5", "Try it as a challenger")
     hand.page.get_by_role("group", name="Champion and challengers").wait_for()
+    expect(hand.page.get_by_role("heading", name="Challengers", exact=True)).to_be_in_viewport()
     eventually(lambda: not hand.client.model("pumps")["jobs"])
     hand.button("Promote")
     eventually(lambda: hand.client.model("pumps")["configuration"]["C"] == 5)
@@ -158,6 +180,7 @@ def predict_a_file(hand):
     hand.file(hand.folder / "new.csv")
     hand.choose("Model", "orders")
     hand.button("Predict")
+    hand.page.get_by_text("yes in 15 rows").wait_for()
     with hand.page.expect_download() as download:
         hand.button("Save as CSV")
     assert len(download.value.path().read_text().splitlines()) == 31
@@ -181,6 +204,7 @@ def set_costs(hand):
     hand.link("Predict or add a file")
     hand.file(hand.folder / "new.csv")
     hand.button("Decide")
+    hand.page.get_by_role("link", name="Label 30 questions").wait_for()
     with hand.page.expect_download() as download:
         hand.button("Save as CSV")
     assert "decision" in download.value.path().read_text().splitlines()[0]
@@ -201,6 +225,8 @@ def settle_a_conflict(hand):
     hand.button("Begin labelling")
     hand.click(hand.page.get_by_role("region", name="Conflicts").get_by_role("button", name="spam bob"))
     eventually(lambda: hand.client.example("torn", "c")["label"] == "spam")
+    hand.page.get_by_text("c is settled").wait_for()
+    hand.page.get_by_text("No question for you").wait_for()
 
 
 def make_and_revoke_a_key(hand):
@@ -238,6 +264,7 @@ def test_each_job_takes_as_many_clicks_and_keys_as_the_table_says(client, server
         hand = Hand(tab(server.url), client, *world)
         hand.page.goto(server.url)
         do(hand)
+        hand.told(job)
         counts[job] = hand.counts["clicks"], hand.counts["keys"]
     keys = tmp_path / "keys.json"
     right = create_key(keys, "me", "admin")
@@ -250,9 +277,12 @@ def test_each_job_takes_as_many_clicks_and_keys_as_the_table_says(client, server
             if key != right:
                 hand.page.get_by_text("Ask the person who sent you this address for a new key").wait_for()
         hand.page.get_by_role("link", name="Choose a file").wait_for()
+        hand.page.locator("pre.code").first.wait_for()  # the page has loaded everything before the server ends
+        hand.told(SIGN_IN)
         counts[SIGN_IN] = hand.counts["clicks"], hand.counts["keys"]
-        hand.counts.clear()
+        hand = Hand(one)
         make_and_revoke_a_key(hand)
+        hand.told(KEYS)
         assert {key.name for key in read_keys(keys)} == {"me"}
         counts[KEYS] = hand.counts["clicks"], hand.counts["keys"]
     assert {job: (int(clicks), int(keys)) for job, clicks, keys in CELLS.findall(TABLE)} == counts

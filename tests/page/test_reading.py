@@ -8,11 +8,11 @@ from hinged.readers import open_source
 from hinged.readers.bad_rows import SkippedRows
 from hinged.readers.table import MISSING, TableColumns
 
-READING = """async (texts) => {
+READING = """async (tables) => {
   const { guess, labelOf, open, readAs, recordOf } = await import("./ui/read.js");
   const found = [];
-  for (const text of texts) {
-    const source = await open(new File([text], "table.csv")), rows = [], bad = [];
+  for (const { text, choices } of tables) {
+    const source = await open(new File([text], "table.csv"), choices), rows = [], bad = [];
     for await (const [number, row] of source.rows()) (row instanceof Error ? bad : rows).push(row);
     const features = readAs(guess(source.names, rows, source), source).filter((column) => column.name !== "y");
     const x = rows.map((row) => recordOf(row, features)), y = rows.map((row) => labelOf(row.y));
@@ -40,7 +40,7 @@ def quoted(rng, cell, separator):
 
 
 def table(rng):
-    """Return the text of a table whose columns hold cells of one or several kinds."""
+    """Return a table whose columns hold cells of one or several kinds, and what its reader chooses."""
     separator = rng.choice([",", ";", "\t", "|"])
     kinds = [rng.choices(list(CELLS), k=rng.choice([1, 1, 1, 2])) for _ in range(rng.randint(2, 5))]
     head = [f"column {k}" if rng.random() < 0.2 else f"c{k}" for k in range(len(kinds))]
@@ -55,24 +55,30 @@ def table(rng):
     lines = [separator.join(quoted(rng, cell, separator) for cell in row) for row in rows]
     if rng.random() < 0.2:
         lines.insert(rng.randint(1, len(lines)), "")
-    return "\ufeff" * (rng.random() < 0.2) + end.join(lines) + end * (rng.random() < 0.8)
+    text = "\ufeff" * (rng.random() < 0.2) + end.join(lines) + end * (rng.random() < 0.8)
+    choices = {}
+    if rng.random() < 0.3:
+        choices["separator"] = separator
+    if rng.random() < 0.3:
+        choices["missing"] = rng.sample(["red", "NA", "3", "1,5", "--1", "31.12.2025", "007", "null"], 3)
+    return {"text": text, "choices": choices}
 
 
-def read(path):
+def read(path, choices):
     """Read a table as the commands do."""
     bad = SkippedRows()
-    rows = list(open_source(path, choice=TableColumns("y", None, named=True), bad_rows=bad))
+    choice = TableColumns("y", None, named=True, missing=frozenset(["", *choices.get("missing", MISSING)]))
+    rows = list(open_source(path, choice=choice, delimiter=choices.get("separator"), bad_rows=bad))
     return {"bad": bad.count, "x": [row.x for row in rows], "y": [row.y for row in rows]}
 
 
 @pytest.mark.long
 def test_any_table_is_read_like_by_the_commands(server, tab, tmp_path):
-    rng, texts, expected = random.Random(3), [], []
-    while len(texts) < 500:
-        text = table(rng)
-        (tmp_path / "table.csv").write_text(text, newline="")
-        texts.append(text)
-        expected.append(read(tmp_path / "table.csv"))
-    found = tab(server.url).open("", "h1").evaluate(READING, texts)
-    for text, one, other in zip(texts, found, expected, strict=True):
-        assert one == other, text
+    rng, tables, expected = random.Random(3), [], []
+    while len(tables) < 700:
+        tables.append(table(rng))
+        (tmp_path / "table.csv").write_text(tables[-1]["text"], newline="")
+        expected.append(read(tmp_path / "table.csv", tables[-1]["choices"]))
+    found = tab(server.url).open("", "h1").evaluate(READING, tables)
+    for asked, one, other in zip(tables, found, expected, strict=True):
+        assert one == other, asked

@@ -1,6 +1,8 @@
 // The file that the page makes of predictions or decisions: the rows of the user's file, with the server's answers in
 // further columns.
 
+import { shownLabel } from "./parts.js";
+
 const asJson = (value) => (value === undefined ? undefined : JSON.stringify(value));
 
 // By route, the columns that the answers fill. A column is left out if its cell is undefined in every row.
@@ -14,9 +16,12 @@ export class Answered {
     this.columns = Object.entries(COLUMNS[route]);
     this.filled = new Set(); // the names of the columns that at least one answer fills
     this.rows = new Map(); // by the number of a row, its cells
+    this.labels = new Map(); // by label, the number of rows with this prediction or decision
   }
 
   add(number, result) {
+    const label = shownLabel(result.prediction ?? result.decision ?? "");
+    this.labels.set(label, (this.labels.get(label) ?? 0) + 1);
     this.rows.set(number, this.columns.map(([name, of]) => {
       const cell = of(result);
       if (cell !== undefined) this.filled.add(name);

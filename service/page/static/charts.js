@@ -85,7 +85,8 @@ function options(width, series, { time, asPercent, marks }) {
       { ...axis, size: 56, splits: (u, i, low, high) => numbersOf(low, high), values: (u, ticks) => ticks.map((v) => (v === null ? "" : asPercent ? `${+(100 * v).toFixed(1)} %` : short(v))) },
     ],
     series: [{}, ...series.map((s) => ({
-      label: s.name, stroke: colour(`--c${s.k}`), width: s.k === 1 ? 2 : 1.4, dash: s.dash, spanGaps: true, points: { show: false },
+      label: s.name, stroke: colour(`--c${s.k}`), width: s.k === 1 ? 2 : 1.4, dash: s.dash, spanGaps: true,
+      points: { size: 7, show: (u, i) => u.data[i].filter((v) => v !== null).length === 1 }, // a line needs two points
     }))],
     hooks: { draw: [(u) => drawMarks(u, marks())] },
   };

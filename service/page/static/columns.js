@@ -27,6 +27,6 @@ export function Columns({ model }) {
     <div class="scroll" tabindex="0" role="group" aria-label="Columns"><table>
     <thead><tr><th scope="col">Column</th><th scope="col">What it is</th><th scope="col">Usual values</th><th scope="col" class="number">Missing</th><th scope="col" class="number">Effect</th></tr></thead>
     <tbody>${columns.map((column) => html`<tr key=${column.name}><th scope="row"><${Name} of=${column.name} cut=${40} /></th>
-      <td>${column.kinds.map((kind) => IS[kind](column)).join(", ")}</td><td><${Values} column=${column} /></td>
+      <td>${column.kinds.map((kind) => IS[kind](column)).join(", ")}</td><td class="values"><${Values} column=${column} /></td>
       <td class="number">${percent(column.missing, 0)}</td><td class="number">${percent(column.effect)}</td></tr>`)}</tbody></table></div></section>`;
 }

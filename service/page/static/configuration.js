@@ -5,6 +5,7 @@ import { html, useEffect, useState } from "./vendor/htm-preact.js";
 import { ask, may, path } from "./api.js";
 import { Control, namesOf, plain, sent, spoken, told, words } from "./controls.js";
 import { announce, Dialog, NAME, Problem } from "./parts.js";
+import { fold } from "./standing.js";
 
 let asked = null; // the schemas of the OpenAPI document, fetched once
 const schemas = () => (asked ??= ask("GET", "openapi.json").then(({ components }) => components.schemas, (error) => { asked = null; throw error; }));
@@ -47,6 +48,7 @@ function Edit({ model, name, group, schema, all, classes, before, changed, close
       announce(tried ? "The challenger learns the log" : answer.job ? "Retraining has started; the model serves meanwhile" : "Changed");
       changed();
       close();
+      if (tried) location.hash = fold(model, "challengers"); // otherwise nothing on the screen tells that it was made
     } catch (caught) { setError(caught); }
   };
   const now = html`<button class=${group.at_once ? "main" : ""}>${group.at_once ? "Change" : "Change now"}</button>`;

@@ -3,7 +3,7 @@
 import { html, useState } from "./vendor/htm-preact.js";
 import { ask, may, path } from "./api.js";
 import { Example } from "./example.js";
-import { announce, Name, Problem, same, usePolled } from "./parts.js";
+import { Name, Problem, same, usePolled } from "./parts.js";
 
 const ANSWERS = 500; // number of newest answers in which the page looks for conflicts
 const SHOWN = 5; // maximum number of conflicts on the page
@@ -27,8 +27,7 @@ export function Conflicts({ model, figures, settled }) {
       await ask("POST", `${to}/learn`, { id, y });
       setGone((was) => [...was, id]);
       setError(null);
-      announce(`${id.slice(0, 80)} is settled`);
-      settled();
+      settled(id);
       again();
     } catch (caught) { setError(caught); }
   };

@@ -12,13 +12,15 @@ import { configurationFor, create, featuresOf, nameOf, Upload } from "./upload.j
 const LOOKED_AT = 1000; // number of rows that are read for the preview and to guess the kind of each column
 const FIGURES_MS = 5_000; // time between two requests for the state of a model after an upload
 const OUTSIDE_SHOWN = 10; // maximum number of names listed as outside everything learned
+const LABELS_SHOWN = 5; // maximum number of labels whose rows are counted on the page
+const REFUSED_SHOWN = 1000; // maximum number of refused rows listed
 const uploads = []; // all uploads since the page was loaded, newest first
 const listeners = new Set();
 const changed = () => { for (const tell of listeners) tell(); };
 
 export function Data({ model }) {
   const [, show] = useState(0);
-  const [chosen, setChosen] = useState(null); // {file, source, rows, columns}
+  const [chosen, setChosen] = useState(null); // {file, source, rows, broken, columns, name}
   const [error, setError] = useState(null);
   const [over, setOver] = useState(false);
   const field = useRef();
@@ -27,23 +29,24 @@ export function Data({ model }) {
     listeners.add(tell);
     return () => listeners.delete(tell);
   }, []);
-  const take = async (file) => {
+  // Read a file, or read it again. choices: {separator, missing}, if the user chose them. uses: the roles of columns.
+  const take = async (file, choices = {}, uses = {}) => {
     if (!file) return;
     try {
-      const source = await open(file), rows = [], broken = [];
+      const source = await open(file, choices), rows = [], broken = [];
       for await (const [number, row] of source.rows()) {
         if (row instanceof Error) broken.push({ number, why: row.message }); else rows.push(row);
         if (rows.length + broken.length >= LOOKED_AT) break;
       }
       if (!rows.length) throw new Error(broken.length ? `line ${broken[0].number}: ${broken[0].why}` : "the file is empty");
       const names = source.names ?? [...new Set(rows.flatMap((row) => Object.keys(row)))];
-      setChosen({ file, source, rows, columns: source.kind === "libsvm" ? [] : guess(names, rows, source), name: await nameOf(file) });
+      setChosen({ file, source, rows, broken, columns: source.kind === "libsvm" ? [] : guess(names, rows, source).map((c) => ({ ...c, use: uses[c.name] ?? c.use })), name: await nameOf(file) });
       setError(null);
     } catch (caught) { setError({ message: `${file.name} cannot be read: ${caught.message}` }); }
   };
   return html`<h1>Import data${model && html` into <bdi>${model}</bdi>`}</h1>
     <${Problem} error=${error} />
-    ${chosen ? html`<${Plan} key=${chosen.name} chosen=${chosen} model=${model} close=${() => setChosen(null)} />` : html`
+    ${chosen ? html`<${Plan} key=${chosen.name} chosen=${chosen} model=${model} take=${take} close=${() => setChosen(null)} />` : html`
     <div class=${`drop ${over ? "over" : ""}`} onDragOver=${(e) => { e.preventDefault(); setOver(true); }} onDragLeave=${() => setOver(false)}
       onDrop=${(e) => { e.preventDefault(); setOver(false); take(e.dataTransfer.files[0]); }}>
       <p>Drop a CSV, JSONL or LIBSVM file here, or</p>
@@ -52,11 +55,17 @@ export function Data({ model }) {
     ${uploads.map((upload) => html`<${Progress} key=${upload.number} upload=${upload} />`)}`;
 }
 
-function Plan({ chosen, model, close }) {
-  const { file, source, rows, name } = chosen;
+function Plan({ chosen, model, take, close }) {
+  const { file, source, rows, broken, name } = chosen;
   const [given, setColumns] = useState(chosen.columns);
   const [choices, setChoices] = useState({}); // how numbers and dates are read, if the user chose it: {decimal, dates}
+  useEffect(() => setColumns(chosen.columns), [chosen]);
   const columns = readAs(given, source, choices);
+  const choose = ({ separator = source.separator, missing = source.missing, ...more }) => {
+    setChoices((was) => ({ ...was, ...more }));
+    if (separator !== source.separator || missing !== source.missing) take(file, { separator, missing }, Object.fromEntries(given.map((c) => [c.name, c.use])));
+  };
+  const [stops, setStops] = useState(false);
   const [target, setTarget] = useState(model ?? (may("admin") ? "" : null));
   const [fresh, setFresh] = useState(() => file.name.replace(/\.[^.]*$/, "").replace(/[^A-Za-z0-9._-]+/g, "-").replace(/^[^A-Za-z0-9]+/, "").slice(0, 64) || "data");
   const [models, setModels] = useState([]);
@@ -102,7 +111,7 @@ function Plan({ chosen, model, close }) {
         if (source.kind !== "libsvm" && form !== "named" && form !== "text" && features.length !== dim) throw new Error(`${to} takes ${dim} features; ${features.length} columns are chosen`);
         if (source.kind === "libsvm" && form !== "named") base = rows.every((r) => r.indices.every((i) => i > 0)) && rows.some((r) => r.indices.some((i) => i === dim)) ? 1 : 0;
       }
-      const plan = { file, source, columns, model: to, form, dim, base, name, labelled, route };
+      const plan = { file, source, columns, model: to, form, dim, base, name, labelled, route, stops };
       const upload = new Upload(plan, changed);
       upload.number = uploads.length;
       uploads.unshift(upload);
@@ -116,14 +125,17 @@ function Plan({ chosen, model, close }) {
   const asks = Boolean(target) && !label, ways = [["learn", label ? "Send the rows" : "Send the rows to the pool"], ...(target ? [["predict", "Predict"]] : []),
     ...(costly && costly === target ? [["decide", "Decide", "The server decides by the model's costs. Rows that a person should see go to the pool."]] : [])];
   if (asks) ways.reverse();
-  return html`<section class="card"><div class="row"><h2><bdi>${file.name}</bdi> <small>${(file.size / 2 ** 20).toFixed(2)} MiB, ${source.kind === "csv" ? "table" : source.kind.toUpperCase()}</small></h2>
+  return html`<section class="card"><div class="row"><h2><bdi>${file.name}</bdi> <small>${file.size < 1e5 ? `${(file.size / 2 ** 10).toFixed(1)} KiB` : `${(file.size / 2 ** 20).toFixed(1)} MiB`}, ${source.kind === "csv" ? "table" : source.kind.toUpperCase()}</small></h2>
       <span class="room"></span><button class="plain" onClick=${close}>Choose another file</button></div>
-    ${columns.length > 0 ? html`<${Preview} columns=${columns} rows=${rows} source=${source} use=${use} choose=${(more) => setChoices((was) => ({ ...was, ...more }))} />`
+    ${columns.length > 0 ? html`<${Preview} columns=${columns} rows=${rows} source=${source} use=${use} choose=${choose} />`
     : html`<${Vectors} rows=${rows} labelled=${labelled} setLabelled=${setLabelled} />`}
+    ${broken.length > 0 && html`<p class="problem">${plural(broken.length, "row")} of the first ${count(rows.length + broken.length)} cannot be read. Row ${count(broken[0].number)}: ${broken[0].why}.</p>`}
     <p>${label ? "The model learns the rows with a label, in order. Rows without a label go to the pool." : asks ? "No column is the label. Predict the rows, or send them to the pool for labelling." : "No column is the label, so all rows go to the pool for labelling."}</p>
     <form class="row" onSubmit=${(e) => { e.preventDefault(); begin(ways[0][0]); }}><label>Model <select aria-label="Model" value=${target ?? ""} onChange=${(e) => setTarget(e.target.value)}>${may("admin") && html`<option value="">New model</option>`}
         ${models.map((m) => html`<option value=${m}>${m}</option>`)}</select></label>
       ${target === "" && html`<label>Name <input value=${fresh} pattern=${NAME} title="letters, digits, . _ and -, beginning with a letter or a digit" maxlength="64" required onInput=${(e) => setFresh(e.target.value)} /></label>`}
+      <label>Refused rows <select aria-label="Refused rows" value=${stops ? "stop" : "aside"} onChange=${(e) => setStops(e.target.value === "stop")}>
+        <option value="aside">go into a file</option><option value="stop">stop the upload</option></select></label>
       ${ways.map(([route, word, title], i) => html`<button key=${route} type=${i ? "button" : "submit"} class=${i ? "" : "main"} title=${title} disabled=${busy || target === null || (target === "" && !fresh)}
         onClick=${i ? () => begin(route) : null}>${busy && !i ? "Preparing (a new solver may have to compile)" : word}</button>`)}</form>
     <${Problem} error=${error} /></section>`;
@@ -152,11 +164,11 @@ function Progress({ upload }) {
     announce(`${file.name}: done`);
     if (!upload.answered) ask("GET", `models/${path(upload.model)}`).then((found) => { upload.warnings = found.features?.warnings ?? []; changed(); }, () => {});
   }, [state]);
-  const save = async () => {
+  const save = async (name, blob) => {
     try {
       const link = document.createElement("a");
-      link.href = URL.createObjectURL(await upload.answered.file(upload.source));
-      link.download = `${file.name.replace(/\.[^.]*$/, "")}-${word}s.csv`;
+      link.href = URL.createObjectURL(await blob);
+      link.download = `${file.name.replace(/\.[^.]*$/, "")}-${name}`;
       link.click();
       setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
       upload.error = null;
@@ -168,15 +180,18 @@ function Progress({ upload }) {
   return html`<section class="card upload" aria-label=${`${file.name}, ${state}`} style=${{ marginTop: "0.9rem" }}>
     <div class="row"><h2><bdi>${file.name}</bdi> to <a href=${`#/models/${path(upload.model)}`}><bdi>${upload.model}</bdi></a></h2><span class="soft">${state}</span><span class="room"></span>
       ${state === "running" && html`<button onClick=${() => upload.stop()}>Stop</button>`}${state === "stopped" && html`<button onClick=${() => upload.resume()}>Resume</button>`}
-      ${upload.answered && state === "done" && html`<button class="main" onClick=${save}>Save as CSV</button>`}</div>
+      ${upload.answered && state === "done" && html`<button class="main" onClick=${() => save(`${word}s.csv`, upload.answered.file(upload.source))}>Save as CSV</button>`}</div>
     <${Bar} value=${state === "done" ? 1 : upload.read} max=${state === "done" ? 1 : total || 1e9} label=${`rows of ${file.name} that were sent`} />
     <p>${total ? `${plural(total, "row")}: ` : ""}${counts.join(", ")}${upload.refusedCount ? html`, <span class="problem">${count(upload.refusedCount)} refused</span>` : ""}.</p>
+    ${upload.answered?.labels.size > 0 && html`<p>${[...upload.answered.labels].sort((a, b) => b[1] - a[1]).slice(0, LABELS_SHOWN).map(([label, n], i) => html`${i ? ", " : ""}<bdi>${label.slice(0, 60)}</bdi> in ${plural(n, "row")}`)}${upload.answered.labels.size > LABELS_SHOWN ? ", …" : ""}.</p>`}
+    ${state === "done" && upload.questions > 0 && html`<p><a class="button" href=${link(upload.model, "label")}>Label ${plural(upload.questions, "question")}</a></p>`}
     <${Problem} error=${upload.error ?? upload.away} />
     <${Warnings} of=${upload.warnings ?? []} />
     ${state === "done" && !upload.answered && html`<${Outcome} model=${upload.model} />`}
     <${Lacking} labels=${upload.lacking} />
     ${upload.outside.size > 0 && html`<p>Outside of what the model has learned: ${[...upload.outside].slice(0, OUTSIDE_SHOWN).map(([name, n], i) => html`${i ? ", " : ""}<bdi>${String(name).slice(0, 60)}</bdi> in ${plural(n, "row")}`)}${upload.outside.size > OUTSIDE_SHOWN ? ", …" : ""}.</p>`}
-    ${upload.refused.length > 0 && html`<details><summary>Show the refused rows</summary><div class="behind" tabindex="0" role="group" aria-label="Refused rows"><table>
+    ${upload.refused.length > 0 && html`<p><button onClick=${() => save("refused.jsonl", upload.refusedFile())}>Save the refused rows</button></p>
+      <details><summary>Show the refused rows</summary><div class="behind" tabindex="0" role="group" aria-label="Refused rows"><table>
       <thead><tr><th scope="col" class="number">Row</th><th scope="col">Id</th><th scope="col">Reason</th></tr></thead>
-      <tbody>${upload.refused.map((r) => html`<tr><td class="number">${count(r.number)}</td><td><bdi>${(r.id ?? "").slice(0, 60)}</bdi></td><td>${r.why}</td></tr>`)}</tbody></table></div></details>`}</section>`;
+      <tbody>${upload.refused.slice(0, REFUSED_SHOWN).map((r) => html`<tr><td class="number">${count(r.number)}</td><td><bdi>${(r.id ?? "").slice(0, 60)}</bdi></td><td>${r.reason}</td></tr>`)}</tbody></table></div></details>`}</section>`;
 }

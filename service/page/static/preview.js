@@ -3,6 +3,7 @@
 import { html } from "./vendor/htm-preact.js";
 import { ORDERS } from "./dates.js";
 import { percent, Warnings } from "./parts.js";
+import { SEPARATORS } from "./read.js";
 
 const SHOWN = 8; // number of rows in the preview
 const ROLES = { feature: "feature", text: "text (words as features)", category: "category", label: "label", id: "id", leave: "leave out" };
@@ -10,6 +11,10 @@ const ONLY = { text: ["text"], category: ["text", "number"] }; // the types of t
 
 const cut = (name) => name.slice(0, 60);
 const shown = (v) => String(v === null || v === undefined ? "" : typeof v === "object" ? JSON.stringify(v) : v).slice(0, 80);
+
+// How the dates or the decimal commas of a column are read, in a sentence.
+const said = (c) => (c.orders.length ? `Dates such as ${String(c.cells[0]).slice(0, 30)} in "${cut(c.name)}" are ${c.order ? `read with the ${ORDERS[c.order]}` : "texts. Choose which part is the day"}.`
+  : `Numbers with a decimal comma in "${cut(c.name)}" are ${c.type === "number" ? "read as numbers" : `texts. ${c.withComma ? "Choose how decimals are written" : "Write them with a decimal point"}`}.`);
 
 export function Preview({ columns, rows, source, use, choose }) {
   const features = columns.filter((c) => c.use === "feature");
@@ -19,9 +24,8 @@ export function Preview({ columns, rows, source, use, choose }) {
           ${Object.entries(ROLES).map(([role, word]) => (ONLY[role]?.includes(c.type) ?? true) && html`<option value=${role}>${word}</option>`)}</select></td>`)}</tr></thead>
       <tbody>${rows.slice(0, SHOWN).map((row) => html`<tr>${columns.map((c) => html`<td class=${c.use === "leave" ? "left" : ""}><bdi>${shown(row[c.name])}</bdi></td>`)}</tr>`)}</tbody></table></div>
     <${Choices} features=${features} source=${source} choose=${choose} />
-    <${Warnings} of=${features.flatMap((c) => (
-      c.orders.length ? [`Dates such as ${String(c.cells[0]).slice(0, 30)} in "${cut(c.name)}" are ${c.order ? `read with the ${ORDERS[c.order]}` : "texts. Choose which part is the day"}.`]
-      : c.commas ? [`Numbers with a decimal comma in "${cut(c.name)}" are ${c.type === "number" ? "read as numbers" : `texts. ${c.withComma ? "Choose how decimals are written" : "Write them with a decimal point"}`}.`] : []))} />
+    ${features.filter((c) => c.order || (c.commas && c.type === "number")).map((c) => html`<p class="soft">${said(c)}</p>`)}
+    <${Warnings} of=${features.filter((c) => (c.orders.length ? !c.order : c.commas && c.type !== "number")).map(said)} />
     <${Useless} columns=${columns} use=${use} />`;
 }
 
@@ -34,11 +38,16 @@ function Useless({ columns, use }) {
       : html`<button class="plain" onClick=${() => use(i, "leave")}>Leave out ${cut(c.name)}</button>`}</li>`)}</ul>`;
 }
 
-// How numbers and dates are read, where the cells leave a choice.
+// How the file is read: what separates cells and which texts are missing, and numbers and dates where the cells leave a
+// choice.
 function Choices({ features, source, choose }) {
   const dated = features.filter((c) => c.orders.length);
   const commas = source.kind === "csv" && features.some((c) => c.commas && c.withComma);
-  return (dated.length > 0 || commas) && html`<p class="row">
+  return html`<p class="row">
+    ${source.kind === "csv" && html`<label>Separator <select aria-label="Separator" value=${source.separator} onChange=${(e) => choose({ separator: e.target.value })}>
+      ${Object.entries(SEPARATORS).map(([separator, word]) => html`<option value=${separator}>${word}</option>`)}</select></label>`}
+    <label>Missing <input aria-label="Texts that count as missing" title="Texts that count as missing, with a comma between two. Empty cells always do" size="36" value=${source.missing.join(", ")}
+      onChange=${(e) => choose({ missing: e.target.value.split(",").map((text) => text.trim()).filter(Boolean) })} /></label>
     ${dated.length > 0 && html`<label>Dates <select aria-label="Dates" value=${dated.find((c) => c.order)?.order ?? "text"} onChange=${(e) => choose({ dates: e.target.value })}>
       ${Object.entries(ORDERS).map(([order, word]) => html`<option value=${order}>${word}</option>`)}<option value="text">texts</option></select></label>`}
     ${commas && html`<label>Decimals <select aria-label="Decimals" value=${features.some((c) => c.comma) ? "," : "."} onChange=${(e) => choose({ decimal: e.target.value })}>

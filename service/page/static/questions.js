@@ -63,6 +63,14 @@ export class Questions {
     }
   }
 
+  // Leave out a question that a writer has settled.
+  drop(id) {
+    const gone = this.waiting.filter((q) => q.id === id);
+    for (const { lease } of gone) this.done.add(lease);
+    this.waiting = this.waiting.filter((q) => q.id !== id);
+    if (gone.length) this.fill();
+  }
+
   // Answer the question on the screen. The next question is shown at once, and the answer is sent in the background.
   // `act` is passed to taken() and refused().
   answer(label, act) {

@@ -53,8 +53,9 @@ export function kindOf(name, first) {
   return "csv";
 }
 
-const MISSING = new Set(["", "NA", "N/A", "n/a", "NaN", "nan", "NULL", "null", "<NA>"]);
-const missing = (v) => v === null || v === undefined || (typeof v === "string" && MISSING.has(v.trim()));
+// The texts that count as missing unless the user names other texts. An empty text is always missing.
+const MISSING = ["NA", "N/A", "n/a", "NaN", "nan", "NULL", "null", "<NA>"];
+const missing = (v, words) => v === null || v === undefined || (typeof v === "string" && (v.trim() === "" || words.includes(v.trim())));
 
 // The number that a text represents, or null. comma: whether its decimals follow a comma.
 function numberOf(text, comma = false) {
@@ -67,7 +68,7 @@ export const recordOf = (row, features) => Object.fromEntries(features.map((c) =
 
 // The value of a cell for the server, or null if it is missing. The command line reads a table in the same way.
 export function cellOf(v, column) {
-  if (missing(v)) return null;
+  if (missing(v, column.words)) return null;
   if (column.use === "category") return String(v).trim();
   return typeof v !== "string" ? v : (column.type === "number" ? numberOf(v, column.comma) : column.order ? iso(v, column.order) : null) ?? v.trim();
 }
@@ -92,21 +93,24 @@ async function refuseBinary(file) {
   if (format || head.includes(0)) throw new Error(`it is ${format ?? "not UTF-8 text"}; the page reads CSV, JSONL and LIBSVM`);
 }
 
-// Open a file, and return {kind, names, rows()}, for a table also its separator. A row of a table is [number, cells by name]. A row of LIBSVM is
-// [number, {label, indices, values}]. An invalid line is [number, Error].
-export async function open(file) {
+export const SEPARATORS = { ",": "comma", "\t": "tab", ";": "semicolon", "|": "bar" };
+
+// Open a file, and return {kind, names, missing, rows()}, for a table also its separator. A row of a table is
+// [number, cells by name]. A row of LIBSVM is [number, {label, indices, values}]. An invalid line is [number, Error]; the
+// error's `row` is what was read. separator: null if the page finds it. words: the texts that count as missing.
+export async function open(file, { separator = null, missing: words = MISSING } = {}) {
   await refuseBinary(file);
   let first = "";
   for await (const line of linesOf(file)) if (line.trim()) { first = line; break; }
   const kind = kindOf(file.name, first);
-  if (kind === "csv") return openTable(file, await separatorOf(file));
-  return { kind, names: null, rows: kind === "jsonl" ? () => objects(file) : () => vectors(file) };
+  if (kind === "csv") return { ...(await openTable(file, separator ?? await separatorOf(file))), missing: words };
+  return { kind, names: null, missing: words, rows: kind === "jsonl" ? () => objects(file) : () => vectors(file) };
 }
 
 // The separator with which most of the first records are as wide as the head.
 async function separatorOf(file) {
   let best = null, most = -1;
-  for (const separator of [",", "\t", ";", "|"]) {
+  for (const separator of Object.keys(SEPARATORS)) {
     const widths = [];
     for await (const cells of recordsOf(file, separator)) if (widths.push(cells.length) === 20) break;
     const fit = widths[0] > 1 ? 1e6 * widths.filter((width) => width === widths[0]).length + widths[0] : 0;
@@ -125,11 +129,13 @@ async function openTable(file, separator) {
       if (number++ === 0 && named) continue;
       yield cells.length === names.length
         ? [number, Object.fromEntries(names.map((name, i) => [name, cells[i]]))]
-        : [number, new Error(`expected ${names.length} cells, got ${cells.length}`)];
+        : [number, unreadable(`expected ${names.length} cells, got ${cells.length}`, cells)];
     }
   }
   return { kind: "csv", separator, names, rows };
 }
+
+const unreadable = (why, row) => Object.assign(new Error(why), { row });
 
 async function* objects(file) {
   let number = 0;
@@ -140,7 +146,7 @@ async function* objects(file) {
       const found = JSON.parse(line);
       if (found === null || typeof found !== "object" || Array.isArray(found)) throw new Error(`got ${found === null ? "null" : Array.isArray(found) ? "an array" : `a ${typeof found}`}`);
       yield [number, found];
-    } catch (error) { yield [number, new Error(`not a JSON object: ${error.message}`)]; }
+    } catch (error) { yield [number, unreadable(`not a JSON object: ${error.message}`, line)]; }
   }
 }
 
@@ -158,7 +164,7 @@ async function* vectors(file) {
       indices.push(Number(index));
       values.push(Number(v));
     }
-    yield [number, wrong === null ? { label, indices, values } : new Error(`expected index:value, got ${wrong.slice(0, 40)}`)];
+    yield [number, wrong === null ? { label, indices, values } : unreadable(`expected index:value, got ${wrong.slice(0, 40)}`, line)];
   }
 }
 
@@ -176,19 +182,19 @@ const ofAny = (cells, form) => cells.some((v) => typeof v === "string" && form.t
 // Guess the kind and the role of each column. The role is id, label, feature, text (whose words are features), category
 // (each value apart), or leave. `useless` says why a model learns little from a column: "unlike" (nearly all its texts
 // differ) or "missing". Such a column is left out, unless it is the only feature.
-export function guess(names, rows, { kind }) {
+export function guess(names, rows, { kind, missing: words }) {
   const table = kind === "csv"; // cells of a table are texts; texts of JSON are never numbers
   const columns = names.map((name) => {
-    const cells = rows.map((row) => row[name]).filter((v) => !missing(v));
+    const cells = rows.map((row) => row[name]).filter((v) => !missing(v, words));
     const share = (form) => cells.filter((v) => typeof v === "string" && form.test(v.trim())).length / (cells.length || 1);
     const numeric = (comma) => cells.length > 0 && cells.every((v) => typeof v === "number" || (table && numberOf(v, comma) !== null));
     const type = numeric(false) ? "number" : cells.length > 0 && cells.every((v) => typeof v === "boolean") ? "yes or no" : share(TIME) >= NEARLY ? "time" : "text";
-    const words = cells.reduce((sum, v) => sum + String(v).trim().split(/\s+/).length, 0) / (cells.length || 1);
+    const perCell = cells.reduce((sum, v) => sum + String(v).trim().split(/\s+/).length, 0) / (cells.length || 1);
     const orders = type === "text" ? ordersOf(cells) : [];
     const withComma = numeric(true), commas = type === "text" && share(COMMA) >= NEARLY, distinct = new Set(cells.map(String)).size;
     const unlike = type === "text" && !withComma && !commas && !orders.length && distinct >= Math.max(UNLIKE_MIN, UNLIKE_SHARE * cells.length);
     const gone = 1 - cells.length / rows.length;
-    return { name, type, cells, withComma, commas, orders, distinct, words, missing: gone, useless: gone >= MISSING_SHARE ? "missing" : unlike ? "unlike" : null, use: "feature" };
+    return { name, type, cells, words, withComma, commas, orders, distinct, perCell, missing: gone, useless: gone >= MISSING_SHARE ? "missing" : unlike ? "unlike" : null, use: "feature" };
   });
   const n = rows.length;
   const id = columns.find((c) => /^(id|uuid|key|_id)$/i.test(c.name)) ?? columns.find((c) => /(^|[_ ])id$/i.test(c.name) && c.distinct === n && n > 1);
@@ -197,7 +203,7 @@ export function guess(names, rows, { kind }) {
   const label = free.find((c) => /^(y|label|class|target|category)$/i.test(c.name))
     ?? [free.at(-1), free[0]].find((c) => c && !["number", "time"].includes(c.type) && !c.commas && !c.orders.length && c.distinct > 1 && c.distinct <= Math.min(50, n / 2));
   if (label) label.use = "label";
-  for (const c of columns) if (c.use === "feature" && c.type === "text" && !c.withComma && !c.orders.length && c.words >= WORDS && c.distinct > c.cells.length / 2) c.use = "text";
+  for (const c of columns) if (c.use === "feature" && c.type === "text" && !c.withComma && !c.orders.length && c.perCell >= WORDS && c.distinct > c.cells.length / 2) c.use = "text";
   if (columns.some((c) => c.use === "text" || (c.use === "feature" && !c.useless)))
     for (const c of columns) if (c.use === "feature" && c.useless) c.use = "leave";
   return columns;

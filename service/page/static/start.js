@@ -15,7 +15,7 @@ export function Spark({ values, label }) {
   const known = values.map((v, i) => [i, v]).filter(([, v]) => v !== null);
   if (known.length < 2) return html`<svg class="spark" width=${WIDTH} height=${HEIGHT} aria-hidden="true"></svg>`;
   const least = Math.min(...known.map(([, v]) => v)), most = Math.max(...known.map(([, v]) => v));
-  const span = Math.max(most - least, 0.02);
+  const span = Math.max(most - least, 0.1) /* less is noise */;
   const points = known.map(([i, v]) =>
     `${((i / (values.length - 1)) * (WIDTH - 4) + 2).toFixed(1)},${(HEIGHT - 3 - ((v - least) / span) * (HEIGHT - 6)).toFixed(1)}`);
   return html`<svg class="spark" width=${WIDTH} height=${HEIGHT} role="img" aria-label=${label}>

@@ -5,11 +5,11 @@ import { ask, insist, path } from "./api.js";
 import { cellOf, labelOf, recordOf } from "./read.js";
 
 const ROWS = 100; // rows per request
-const REFUSED_KEPT = 1000; // maximum number of refused rows kept with their reasons; further rows are only counted
+const REFUSED_KEPT = 10_000; // maximum number of refused rows kept with their reasons; further rows are only counted
 
 export class Upload {
   // plan: {file, source, columns, model, form: "named" | "dense" | "sparse" | "text", dim, base, route: "learn" | "predict" |
-  // "decide"}
+  // "decide", stops: whether to stop at a refused row}
   constructor(plan, changed) {
     Object.assign(this, plan, { plan, changed });
     Object.assign(this, { read: 0, sent: 0, learned: 0, offered: 0, repeated: 0, refused: [], refusedCount: 0, state: "running", away: null, error: null, outside: new Map(), questions: 0, lacking: 0 });
@@ -19,9 +19,11 @@ export class Upload {
 
   stop() { if (this.state === "running") { this.state = "stopping"; this.changed(); } }
 
-  // Resume where the upload stopped. Some rows may be sent twice. Each row has an id, and an id is learned only once.
+  // Resume where the upload stopped, and set refused rows aside. Some rows may be sent twice. Each row has an id, and an
+  // id is learned only once.
   resume() {
     if (this.state !== "stopped") return;
+    this.stops = false;
     this.state = "running";
     this.error = null;
     this.run(this.read);
@@ -32,8 +34,10 @@ export class Upload {
     try {
       for await (const [number, row] of this.source.rows()) {
         if (++seen <= after) continue;
-        if (row instanceof Error) this.#refuse(number, null, row.message);
-        else batch.push({ number, ...this.#example(number, row) });
+        if (row instanceof Error) {
+          if (this.stops && batch.length) { await this.#send(batch); batch = []; this.read = seen - 1; }
+          this.#refuse({ number, row: row.row }, row.message);
+        } else batch.push({ number, row, ...this.#example(number, row) });
         if (batch.length === ROWS) {
           await this.#send(batch);
           batch = [];
@@ -102,15 +106,21 @@ export class Upload {
       } catch (error) {
         const index = error.details?.index;
         if (![409, 410, 422].includes(error.status) || index === undefined || !left[index]) throw error;
-        this.#refuse(left[index].number, left[index].id, error.message.replace(/^examples\[\d+\]\.?:? ?/, ""));
+        this.#refuse(left[index], error.message.replace(/^examples\[\d+\]\.?:? ?/, ""));
         left = left.filter((_, i) => i !== index);
       }
     }
   }
 
-  #refuse(number, id, why) {
+  #refuse({ number, id, row }, reason) {
+    if (this.stops) throw new Error(`row ${number}: ${reason}. Mend the file, or resume: the page then sets refused rows aside`);
     this.refusedCount += 1;
-    if (this.refused.length < REFUSED_KEPT) this.refused.push({ number, id, why });
+    if (this.refused.length < REFUSED_KEPT) this.refused.push({ number, id, reason, row });
+  }
+
+  // The refused rows as JSON lines, as the option --bad-rows of the commands writes them.
+  refusedFile() {
+    return new Blob(this.refused.map(({ number, reason, row }) => `${JSON.stringify({ number, reason, row })}\n`), { type: "application/jsonl" });
   }
 }
 

@@ -1,8 +1,16 @@
+import io
+
 import numpy as np
 import pytest
+from rich.console import Console
 
-from hinged.commands.demo import batch_standing, load_digits
+from hinged import Client
+from hinged.commands.demo import EARLY, LATE, UNSURE, Unsure, batch_standing, load_digits
 from tests.helpers.command import hinged
+from tests.helpers.fixtures import server_with, speaking
+
+server = server_with()
+client = speaking(Client)
 
 
 def test_the_digits_have_a_fixed_order_and_the_last_quarter_is_held_out():
@@ -14,10 +22,45 @@ def test_the_digits_have_a_fixed_order_and_the_last_quarter_is_held_out():
         assert np.array_equal(getattr(digits, name), getattr(again, name))
 
 
-def test_the_batch_svm_is_accurate():
-    standing = batch_standing(load_digits())
+def test_three_digits_appear_late_in_the_stream_and_no_digit_is_lost():
+    digits, stream = load_digits(), load_digits().appearing()
+    late = np.flatnonzero(np.isin(stream.y_train, LATE))
+    assert late[0] == EARLY
+    assert sorted(map(bytes, digits.X_train)) == sorted(map(bytes, stream.X_train))
+    labels = {bytes(x): y for x, y in zip(digits.X_train, digits.y_train, strict=True)}
+    assert all(labels[bytes(x)] == y for x, y in zip(stream.X_train, stream.y_train, strict=True))
+
+
+def test_the_batch_svm_is_accurate_once_it_is_fitted_to_all_digits_and_not_before():
+    standing = batch_standing(load_digits().appearing())
     assert standing.held_out_accuracy > 0.98
+    assert standing.recent_accuracy < 0.9
     assert 0 < standing.support_vectors < 1347
+
+
+@pytest.mark.long
+def test_thirty_answers_of_a_person_visibly_raise_the_accuracy(client):
+    unsure = Unsure(client, Console(file=io.StringIO()))
+    labels = {f"unlabelled-{k}": int(y) for k, y in enumerate(load_digits().y_test)}
+
+    def shown():
+        """Return the accuracy that the page's chart shows, and the accuracy on other digits."""
+        return client.model(UNSURE)["metrics"]["window"]["accuracy"], unsure.accuracy()
+
+    found, told = [shown()], []
+    assert client.suspects(UNSURE, n=200)["suspects"] == []  # no streamed label looks wrong because it counts little
+    for answer in range(1, 31):
+        (question,) = client.query(UNSURE, n=1, annotator="ann")["queries"]
+        client.learn(UNSURE, [{"id": question["id"], "y": labels[question["id"]], "lease": question["lease"]}])
+        told.append(unsure.look())
+        if answer % 10 == 0:
+            found.append(shown())
+    assert [n for n in told if n] == [10, 20, 30]
+    charts, others = zip(*found, strict=True)
+    assert list(charts) == sorted(charts)
+    assert charts[-1] > charts[0] + 0.1
+    assert others[0] < 0.8
+    assert others[-1] > 0.9
 
 
 @pytest.mark.long

@@ -33,6 +33,19 @@ def examples(path, label="y", **options):
     return [(example.x, example.y) for example in open_source(path, choice=TableColumns(label, **options))]
 
 
+def test_the_user_names_the_texts_that_count_as_missing(write):
+    path = write("a,b,y\n1,?,u\n-999,2,v\nNA,3,u\n")
+    assert examples(path, missing=frozenset({"", "?", "-999"})) == [
+        ({"a": "1"}, "u"),
+        ({"b": 2.0}, "v"),
+        ({"a": "NA", "b": 3.0}, "u"),
+    ]
+    assert examples(path, drop=("b",))[1] == ({"a": -999.0}, "v")
+    path = write("a,b,y\n1,0,u\n-999,2,v\n")
+    assert examples(path)[1] == ([-999.0, 2.0], "v")
+    assert examples(path, missing=frozenset({"", "-999"}))[1] == ({"b": 2.0}, "v")
+
+
 def test_a_table_with_texts_and_blanks_becomes_named_features(write):
     source = open_source(write(TITANIC), choice=TableColumns("Survived", id="PassengerId"))
     assert source.features == {"type": "named"}

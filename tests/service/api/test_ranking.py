@@ -58,10 +58,13 @@ def test_a_wrong_label_is_suspected(ask):
         for _ in range(60)
         for s in (-1, 1)
     ]
-    model.learn(*examples, example([2, 0], "left", "wrong"))
+    faint = {**example([2.2, 0], "left", "faint"), "weight": 0.001}  # counts too little to be worth a look
+    light = {**example([2.4, 0], "left", "light"), "weight": 0.02}
+    model.learn(*examples, example([2, 0], "left", "wrong"), faint, light)
     model.finish()
     found = model.ask("GET", f"{model.path}/suspects", params={"n": 5}).json()["suspects"]
-    assert found[0]["id"] == "wrong"
+    assert {suspect["id"] for suspect in found} == {"wrong", "light"}
+    found = [suspect for suspect in found if suspect["id"] == "wrong"]
     assert (found[0]["label"], found[0]["prediction"], found[0]["reason"]) == ("left", "right", "contradicts")
     assert found[0]["margin"] < 0
 
