@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
 .DEFAULT_GOAL := default
-.PHONY: default init init-all redis chromium nginx nats vendor run fix check test test-long bench peers docs wheel clean
+.PHONY: default init init-all redis chromium nginx nats vendor run fix check test test-long bench peers docs wheel dated release clean
 
 default: check test
 
@@ -124,6 +124,23 @@ wheel: init-all
 		$(BIN)/python docker/compile.py $(SOLVERS)
 	$(BIN)/python -m hatchling build --target wheel
 	HINGED_COMPILED=$(KERNELS) $(BIN)/python -m hatchling build --target wheel
+
+# Build what a release consists of in dist/: both wheels, the source distribution and the image. Install the first wheel
+# in a fresh environment. Sign nothing and upload nothing. IMAGE= leaves the image out.
+VERSION = $(shell sed -n 's/^__version__ = "\(.*\)"/\1/p' hinged/version.py)
+IMAGE ?= $(firstword $(shell command -v docker buildah) docker)
+release: dated check wheel
+	$(BIN)/python -m hatchling build --target sdist
+	$(PYTHON) -m venv --clear build/release
+	build/release/bin/pip install --quiet dist/hinged-$(VERSION)-py3-none-any.whl
+	build/release/bin/hinged --version
+	$(if $(IMAGE),$(IMAGE) build --file docker/Dockerfile --tag hinged:$(VERSION) .)
+	@cd dist && sha256sum hinged-$(VERSION)*
+
+# Refuse a release whose version has no date in CHANGELOG.md.
+dated:
+	@first="$$(grep -m 1 '^## ' CHANGELOG.md)"; echo "$$first" | grep -qE '^## $(VERSION) - [0-9]{4}-[0-9]{2}-[0-9]{2}$$' \
+		|| { echo "CHANGELOG.md begins with '$$first', expected '## $(VERSION) - YEAR-MONTH-DAY'" >&2; exit 1; }
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

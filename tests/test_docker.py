@@ -1,6 +1,8 @@
 """The files for containers are right, as far as a test without containers can tell."""
 
 import re
+import shutil
+import subprocess
 import tomllib
 from contextlib import closing
 
@@ -51,6 +53,27 @@ def test_the_deployed_settings_are_valid_and_open_the_server_to_this_machine_alo
     for environment in (composed["environment"], orchestrated):
         given = image | {name.removeprefix("HINGED_"): value for name, value in environment.items()}
         refuse_open_door(Settings(**{name.lower(): value for name, value in given.items()}))
+
+
+def test_every_image_has_the_tag_of_the_newest_version():
+    version = re.search(r"^## (\S+)", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)[1]
+    files = ("docker-compose.yml", "docker/kubernetes/several/balance.yaml", "docker/kubernetes/base/deployment.yaml")
+    names = [name for file in files for name in re.findall(r"image: (hinged\S*)", (ROOT / file).read_text())]
+    names += re.findall(r"-t (\S+)", DOCKERFILE + (ROOT / "docs" / "reference" / "settings.md").read_text())
+    assert names == [f"hinged:{version}"] * 5
+
+
+@pytest.mark.parametrize(
+    ("heading", "status"), [("0.3.0 - 2026-12-24", 0), ("0.3.0 - unreleased", 2), ("0.4.0 - 2026-12-24", 2)]
+)
+def test_a_release_needs_the_date_of_its_version(tmp_path, heading, status):
+    shutil.copy(ROOT / "Makefile", tmp_path)
+    (tmp_path / "hinged").mkdir()
+    (tmp_path / "hinged" / "version.py").write_text('__version__ = "0.3.0"\n')
+    (tmp_path / "CHANGELOG.md").write_text(f"# Changelog\n\n## {heading}\n\n## 0.3.0 - 2026-01-01\n")
+    made = subprocess.run(["make", "dated"], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert made.returncode == status
+    assert (f"begins with '## {heading}', expected '## 0.3.0 - YEAR-MONTH-DAY'" in made.stderr) == (status != 0)
 
 
 def test_containers_give_the_server_more_time_to_end_than_it_needs():

@@ -44,6 +44,23 @@ class Client(Routes, Blocking):
     """A client of one server. Any number of threads may share a client. Close the client, or use the client in a `with`
     block.
 
+    Parameters
+    ----------
+    url : str, default 'http://127.0.0.1:8000'
+        Address of the server.
+    key : str or None, default None
+        API key. None: the server needs no key.
+    timeout_s : float, default 60
+        Seconds to wait for a part of an answer.
+    tries_max : int, default 8
+        How often a request is sent in all, if no answer comes or the server is busy.
+
+    See Also
+    --------
+    AsyncClient : The same methods for asyncio.
+
+    Examples
+    --------
     >>> client = Client()
     >>> client.create_model("spam", features={"type": "dense", "dim": 2}, kernel={"type": "rbf", "gamma": 2})
     >>> client.learn("spam", [{"x": [0.1, 0.9], "y": "ham"}])
@@ -114,6 +131,13 @@ class AsyncClient(Routes, Awaiting):
     """The client for asyncio: each method returns an awaitable. Close the client, or use the client in an `async with`
     block.
 
+    Parameters
+    ----------
+    url, key, timeout_s, tries_max : optional
+        As in `Client`.
+
+    Examples
+    --------
     >>> async with AsyncClient() as client:
     ...     await client.learn("spam", [{"x": [0.1, 0.9], "y": "ham"}])
     """

@@ -92,7 +92,8 @@ class Broker(ABC):
         """Wait until the batch in work is acknowledged, and disconnect."""
         self._closing = True
         async with self._turn:
-            _logger().disabled = True  # FastStream reports the end of its own connections as problems
+            for logger in (_logger(), logging.getLogger("asyncio")):
+                logger.disabled = True  # FastStream and aiokafka report the end of their own connections as problems
             await self._broker.stop()
 
     async def _deliver(self, take: Take, messages: Sequence[Message], ack: Callable[[], Awaitable[Any]]) -> bool:
@@ -235,8 +236,11 @@ class Redis(Broker):
                 if not await self._deliver(take, messages, lambda: self._redis.xack(topic, self.group, *keys)):  # noqa: B023
                     return
 
-        if not await self._has_group(topic):
+        try:
             await self._redis.xgroup_create(topic, self.group, id="0", mkstream=True)
+        except Exception as error:
+            if not str(error).startswith("BUSYGROUP"):  # the group exists
+                raise
         await deliver(None)
         self._broker.subscriber(
             stream=StreamSub(topic, group=self.group, consumer=CONSUMER, batch=True, max_records=self.batch),
@@ -247,12 +251,6 @@ class Redis(Broker):
     async def publish(self, topic: str, body: bytes) -> None:
         """Add an entry with the field `data`."""
         await self._redis.xadd(topic, {"data": body})
-
-    async def _has_group(self, topic: str) -> bool:
-        if not await self._redis.exists(topic):
-            return False
-        groups = await self._redis.xinfo_groups(topic)
-        return any(group["name"] in (self.group, self.group.encode()) for group in groups)
 
 
 class Rabbit(Broker):

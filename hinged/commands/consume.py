@@ -7,17 +7,14 @@ each message at least once. The place of a message is the id of its example, and
 from __future__ import annotations
 
 import asyncio
-import base64
 import contextlib
-import functools
-import io
 import itertools
 import json
 import signal
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
@@ -28,10 +25,10 @@ import httpx
 from hinged.client.client import Client, HingedError
 from hinged.client.exchange import RETRIED_STATUSES, backoff_s
 from hinged.commands.brokers import Broker, BrokerError, Message, broker_of
+from hinged.commands.messages import Fields, dead_letter, reader
 from hinged.commands.options import FILE, asks, sentence
 from hinged.commands.rows import PlacedExample, sent
 from hinged.commands.writing import write
-from hinged.extras import needed
 from hinged.readers import STOP, BadRows, Place, UnreadableRow
 
 T = TypeVar("T")
@@ -41,62 +38,12 @@ SPLIT = frozenset({httpx.codes.BAD_REQUEST, httpx.codes.REQUEST_ENTITY_TOO_LARGE
 """Statuses that may be the fault of one example among several, even if the answer does not name the example."""
 COUNTS = ("learned", "known already", "predicted", "forgotten before", "to the dead letters")
 IDLE_POLL_S = 0.1
-CONFLUENT_BYTES = 5
-"""Length of Confluent's header before a message in Avro: a zero byte, and the id of the schema."""
+CONNECT_S = 10.0
+"""Seconds for a connection to a broker. A client of NATS would try for minutes without a word."""
 
 
 class Stopped(Exception):
     """The consumer is asked to stop, and gives up the batch that no server has acknowledged."""
-
-
-class Fields:
-    """The fields of a message that are the id, the label and the features of its example.
-
-    Parameters
-    ----------
-    id : field of the id. None: the field `id`, or else the place of the message.
-    label : field of the label. A message without a label is predicted.
-    features : fields of x. Empty: all other fields except `drop`.
-    kind : kind of the model's features, None if messages have the form that the server takes.
-    """
-
-    def __init__(
-        self, id: str | None, label: str | None, features: Sequence[str], drop: Sequence[str], kind: str | None  # noqa: A002
-    ) -> None:  # fmt: skip
-        self._id, self._label, self._features, self._kind = id or "id", label, features, kind
-        self._out = {self._id, label, *drop}
-        self._needs_id = id is not None
-
-    def example(self, message: Message, value: Any) -> dict[str, Any]:
-        """Return the example of a message. Raise UnreadableRow if the message has no id or another form."""
-        if not isinstance(value, dict):
-            raise UnreadableRow(message.place, f"expected an object, found {str(value)[:60]}")
-        given = value.get(self._id)
-        if given in (None, ""):
-            if self._needs_id or message.id is None:
-                raise UnreadableRow(message.place, "the id is missing, and --id NAME names its field", column=self._id)
-            given = message.id
-        given = given if isinstance(given, str) else json.dumps(given)
-        if self._kind is None:
-            return {
-                **{name: part for name, part in value.items() if name != self._id and part is not None},
-                "id": given,
-            }
-        label = None if self._label is None else value.get(self._label)
-        return {"id": given, "x": self._x(message, value), **({} if label is None else {"y": label})}
-
-    def _x(self, message: Message, value: Mapping[str, Any]) -> Any:
-        names = self._features or [name for name in value if name not in self._out]
-        if self._kind == "named":
-            return {name: value[name] for name in names if value.get(name) is not None}
-        values = [value.get(name) for name in names]
-        if self._kind == "text":
-            if len(values) != 1:
-                raise UnreadableRow(
-                    message.place, f"the model learns from one text, found the fields {', '.join(names)}"
-                )
-            return values[0]
-        return values
 
 
 class RefusedMessages(BadRows):
@@ -123,16 +70,17 @@ class MessageSender:
     Parameters
     ----------
     read : returns the example of a message.
-    stop : set if nobody waits for an answer any more.
+
+    Attributes
+    ----------
     counts : counts of all batches.
+    stop : set if nobody waits for an answer any more.
     """
 
-    def __init__(
-        self, client: Client, model: str, read: Callable[[Message], dict[str, Any]], stop: threading.Event,
-        counts: Counter[str],
-    ) -> None:  # fmt: skip
+    def __init__(self, client: Client, model: str, read: Callable[[Message], dict[str, Any]]) -> None:
         self._client, self._model, self._read = client, model, read
-        self._stop, self._counts = stop, counts
+        self.counts: Counter[str] = Counter()
+        self.stop = threading.Event()
         self._position: int | None = None
 
     def send(self, messages: Sequence[Message], bad_rows: BadRows) -> list[dict[str, Any]]:
@@ -148,7 +96,7 @@ class MessageSender:
             results = self._send(self._learn if labelled else self._predict, list(several), bad_rows)
             for result in results:
                 known = "known already" if result.get("duplicate") else "learned"
-                self._counts[known if labelled else "predicted"] += 1
+                self.counts[known if labelled else "predicted"] += 1
             predictions += [] if labelled else results
         return predictions
 
@@ -185,7 +133,7 @@ class MessageSender:
                 if error.status is not None and error.status not in RETRIED_STATUSES | {500}:
                     raise
                 write(f"{sentence(error)}; the same messages are sent again", err=True)
-                if self._stop.wait(backoff_s(attempt)):
+                if self.stop.wait(backoff_s(attempt)):
                     raise Stopped from error
         raise AssertionError
 
@@ -199,11 +147,12 @@ class Consumer:
     """
 
     def __init__(
-        self, batch: MessageSender, counts: Counter[str], stop: threading.Event,
-        predictions: Callable[[bytes], Any] | None, dead_letters: Callable[[bytes], Any] | None,
-    ) -> None:  # fmt: skip
-        self._batch, self._counts, self._stop = batch, counts, stop
-        self._predictions, self._dead_letters = predictions, dead_letters
+        self,
+        sender: MessageSender,
+        predictions: Callable[[bytes], Any] | None,
+        dead_letters: Callable[[bytes], Any] | None,
+    ) -> None:
+        self._sender, self._predictions, self._dead_letters = sender, predictions, dead_letters
         self.ended = asyncio.Event()
         self.error: Exception | None = None
         self._busy = False
@@ -232,62 +181,20 @@ class Consumer:
     def end(self, error: Exception | None = None) -> None:
         """Stop: the batch in work is finished if the server answers."""
         self.error = self.error or error
-        self._stop.set()
+        self._sender.stop.set()
         self.ended.set()
 
     async def _process(self, messages: Sequence[Message]) -> None:
-        refused = RefusedMessages(self._counts)
+        refused = RefusedMessages(self._sender.counts)
         bad_rows = STOP if self._dead_letters is None else refused
-        predictions = await asyncio.to_thread(self._batch.send, messages, bad_rows)
+        predictions = await asyncio.to_thread(self._sender.send, messages, bad_rows)
         if self._predictions is not None:
             for prediction in predictions:
                 await self._predictions(json.dumps(prediction, ensure_ascii=False).encode())
         for message in messages:
             if message.place in refused.reasons and self._dead_letters is not None:
                 await self._dead_letters(dead_letter(message, refused.reasons[message.place]))
-                self._counts["to the dead letters"] += 1
-
-
-def dead_letter(message: Message, reason: str) -> bytes:
-    """Return a message that cannot be learned, with its place and the reason. Bytes that are no text are in base64."""
-    try:
-        body = {"message": message.body.decode()}
-    except UnicodeDecodeError:
-        body = {"base64": base64.b64encode(message.body).decode()}
-    return json.dumps({"place": str(message.place), "reason": reason, **body}, ensure_ascii=False).encode()
-
-
-def reader(fields: Fields, schema: Path | None, *, confluent: bool = False) -> Callable[[Message], dict[str, Any]]:
-    """Return the function that reads the example of a message: JSON, or Avro by a schema. confluent: whether
-    Confluent's header stands before the Avro.
-    """
-    if schema is None:
-        decode: Callable[[bytes], Any] = json.loads
-    else:
-        with needed("consume", "--schema"):
-            import fastavro  # noqa: PLC0415
-
-        try:
-            parsed = fastavro.schema.load_schema(str(schema))
-        except Exception as error:
-            raise click.BadParameter(f"{schema} is no Avro schema: {error}", param_hint="'--schema'") from error
-
-        def decode(body: bytes) -> Any:
-            if confluent:
-                if len(body) < CONFLUENT_BYTES or body[0] != 0:
-                    raise ValueError(f"the header of Confluent is missing, found {body[:CONFLUENT_BYTES].hex(' ')}")
-                body = body[CONFLUENT_BYTES:]
-            return fastavro.schemaless_reader(io.BytesIO(body), parsed, None)
-
-    def read(message: Message) -> dict[str, Any]:
-        try:
-            value = decode(message.body)
-        except Exception as error:
-            form = "JSON" if schema is None else "Avro of this schema"
-            raise UnreadableRow(message.place, f"expected {form}: {error}") from error
-        return fields.example(message, value)
-
-    return read
+                self._sender.counts["to the dead letters"] += 1
 
 
 @click.command(epilog="Example: hinged consume spam --from redis://127.0.0.1:6379/mails --to spam-predictions")
@@ -346,17 +253,16 @@ def consume(
     if confluent and schema is None:
         raise click.UsageError("--confluent needs --schema FILE")
     read = reader(Fields(id_name, label, features, drop, kind), schema, confluent=confluent)
-    counts: Counter[str] = Counter()
-    stop = threading.Event()
-    sender = MessageSender(client, model, read, stop, counts)
+    sender = MessageSender(client, model, read)
     topics = Topics(source, predictions, dead_letters, group or f"hinged-{model}", batch)
     try:
-        asyncio.run(run(sender, topics, counts, stop, idle))
+        asyncio.run(run(sender, topics, idle))
     except BrokerError as error:
         raise click.ClickException(str(error)) from error
     finally:
-        if counts:
-            write(f"{model}: {', '.join(f'{counts[name]:,} {name}' for name in COUNTS if counts[name])}")
+        counted = [f"{sender.counts[name]:,} {name}" for name in COUNTS if sender.counts[name]]
+        if counted:
+            write(f"{model}: {', '.join(counted)}")
 
 
 class Topics(NamedTuple):
@@ -369,36 +275,50 @@ class Topics(NamedTuple):
     batch: int
 
 
-async def run(
-    sender: MessageSender, topics: Topics, counts: Counter[str], stop: threading.Event, idle: float | None
-) -> None:
+@contextlib.contextmanager
+def as_broker_errors(problem: str) -> Iterator[None]:
+    """Turn each error into one sentence."""
+    try:
+        yield
+    except BrokerError:
+        raise
+    except Exception as error:
+        raise BrokerError(f"{problem}: {str(error) or 'no answer in time'}") from error
+
+
+async def run(sender: MessageSender, topics: Topics, idle: float | None) -> None:
     """Consume until a signal, an error, or `idle` seconds without a message."""
     async with AsyncExitStack() as opened:
 
         async def connected(url: str) -> tuple[Broker, str]:
             broker, topic = broker_of(url, topics.group, topics.batch)
             opened.push_async_callback(broker.close)
-            try:
-                await broker.open()
-            except Exception as error:
-                raise BrokerError(f"no connection to the broker of {topic}: {error}") from error
+            with as_broker_errors(f"no connection to the broker of {topic}"):
+                async with asyncio.timeout(CONNECT_S):
+                    await broker.open()
             return broker, topic
 
         async def publisher(target: str | None) -> Callable[[bytes], Any] | None:
             if target is None:
                 return None
             to, name = await connected(target) if "://" in target else (broker, target)
-            return functools.partial(to.publish, name)
+
+            async def publish(body: bytes) -> None:
+                with as_broker_errors(f"the broker does not take a message for {name}"):
+                    await to.publish(name, body)
+
+            return publish
 
         broker, topic = await connected(topics.source)
         outputs = (await publisher(topics.predictions), await publisher(topics.dead_letters))
-        consumer = Consumer(sender, counts, stop, *outputs)
+        consumer = Consumer(sender, *outputs)
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):
             with contextlib.suppress(NotImplementedError):  # Windows
                 loop.add_signal_handler(number, consumer.end)
         write(f"reading {topic}; Ctrl-C stops", err=True)
-        await broker.start(topic, consumer.take)
+        with as_broker_errors(f"the broker does not deliver {topic}"):
+            await broker.start(topic, consumer.take)
         consumer.last_s = time.monotonic()
         while not consumer.ended.is_set() and not consumer.idle_for(idle):
             with contextlib.suppress(TimeoutError):

@@ -164,7 +164,9 @@ class HingedClassifier(ClassifierMixin, BaseEstimator):
         taught = y if weights is None else y[weights > 0]
         classes = np.unique(y)
         if len(np.unique(taught)) == 1:
-            warnings.warn(f"y has a single class, {taught[0]!r}: every prediction will be this class", stacklevel=2)
+            warnings.warn(
+                f"y has a single class, {taught.tolist()[0]!r}: every prediction will be this class", stacklevel=2
+            )
         local = self._new(X, self._weights(np.unique(taught), taught))
         with on_cores(effective_n_jobs(self.n_jobs)):
             _learn(local, X, y, weights)
@@ -233,7 +235,8 @@ class HingedClassifier(ClassifierMixin, BaseEstimator):
         if isinstance(X, list):
             return X
         if is_frame(X):
-            validate_data(self, X, skip_check_array=True, reset=reset)
+            if reset or hasattr(self, "n_features_in_"):  # a server's model of named features has no order of names
+                validate_data(self, X, skip_check_array=True, reset=reset)
             return X
         # A table of objects may hold texts; inputs.py checks its values.
         dtype = None if X.dtype.kind not in "biuf" else [np.float64, np.float32]

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 BLOCK_BYTES = 2**20
-WITH_COMMA = re.compile(r"[+-]?[0-9]+,[0-9]+")  # a number with a decimal comma
+WITH_COMMA = re.compile(r"[+-]?([0-9]+|[0-9]{1,3}(\.[0-9]{3})+),[0-9]+")  # a number with a decimal comma
+COMMAS_BETWEEN = re.compile(r"[+-]?[0-9]{1,3}(,[0-9]{3})+\.[0-9]+")  # a number with commas between its thousands
 DELIMITERS = (",", "\t", ";", "|")
 """Delimiters to try, in order. If the header does not decide, the first delimiter that fits is used."""
 
@@ -88,7 +89,9 @@ class CsvSource(TableSource):
         return [f"{columns_named(found)} read with decimal commas; --decimal . reads such values as texts"]
 
     def _number_of(self, text: str) -> float | None:
-        return _with_comma(text) if self._decimal == "," else number_of(text)
+        if self._decimal == ",":
+            return _with_comma(text)
+        return number_of(text.replace(",", "") if COMMAS_BETWEEN.fullmatch(text.strip()) else text)
 
     def _rows(self) -> Iterator[Found]:
         lines = self._lines()
@@ -145,6 +148,8 @@ class JsonLinesSource(TableSource):
 
 def _with_comma(text: str) -> float | None:
     """Return the finite number that a text with a decimal comma, or without decimals, represents, or None."""
+    if WITH_COMMA.fullmatch(text.strip()):
+        text = text.replace(".", "")  # between thousands
     return None if "." in text else number_of(text.replace(",", "."))
 
 

@@ -41,7 +41,8 @@ BESIDE = frozenset(part for group in GROUPS if group["at_once"] for part in grou
 """Parts that do not affect any solver. These parts change without retraining."""
 
 TO_MAKE = (
-    '; give them, such as {"type": "dense", "dim": 2}, or let POST /learn make the model "default" from its examples'
+    '; give them, such as {"type": "dense", "dim": 2}, or let the first examples decide: POST /learn makes the model '
+    '"default", and with HINGED_CREATE=yes POST /models/{model}/learn makes any model'
 )
 
 

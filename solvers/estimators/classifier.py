@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
-from operator import attrgetter
 from typing import Any, Self
 
 import numpy as np
@@ -32,6 +31,16 @@ Array = np.ndarray[Any, Any]
 
 OF_A_FIT = frozenset({"epochs", "shuffle", "finish", "warm_start", "verbose", "random_state", "cache_size"})
 """Parameters that may change when a fit continues the previous fit (`warm_start`)."""
+
+
+def _calibrates(estimator: SolverClassifier) -> bool:
+    """Return whether the solver learns one example at a time. Raise AttributeError if not."""
+    if estimator.one_by_one:
+        return True
+    raise AttributeError(
+        f"{type(estimator).__name__} learns all examples at once and has no decision values from before: fit "
+        "sklearn.calibration.CalibratedClassifierCV(estimator) for probabilities"
+    )
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -315,7 +324,7 @@ class SolverClassifier(ClassifierMixin, SolverEstimator):
         labels: Array = self.classes_[class_numbers(scores, len(self.classes_))]
         return labels
 
-    @available_if(attrgetter("one_by_one"))  # type: ignore[untyped-decorator]
+    @available_if(_calibrates)  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Any) -> Array:
         """Predict probabilities: a softmax of decision values at a fitted temperature.
 

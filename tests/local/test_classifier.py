@@ -228,7 +228,7 @@ def test_invalid_input_is_refused_before_anything_changes():
 
 
 def test_a_single_class_is_told_and_predicted():
-    with pytest.warns(UserWarning, match="single class"):
+    with pytest.warns(UserWarning, match="single class, 'a':"):
         model = HingedClassifier().fit([[0.0], [1.0]], ["a", "a"])
     assert model.predict([[5.0]]).tolist() == ["a"]
 

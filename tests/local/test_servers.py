@@ -1,6 +1,7 @@
 """A HingedClassifier and a server's model without settings are the same model."""
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from hinged import Client
@@ -50,6 +51,14 @@ def test_it_goes_to_a_server_learns_there_and_comes_back_to_the_bit(client):
         assert np.array_equal(back.decision_function(x), model.decision_function(x))
         assert np.array_equal(back.predict_proba(x), model.predict_proba(x))
         assert back.predict(x).tolist() == model.predict(x).tolist()
+
+
+def test_a_model_of_a_data_frame_comes_back_and_takes_frames(client):
+    columns, y = stream()
+    frame = pd.DataFrame(rows(columns))
+    client.upload("framed", HingedClassifier().fit(frame, y))
+    back = HingedClassifier.load(client.export_model("framed"))
+    assert back.predict(frame[:5]).tolist() == back.predict(rows(columns)[:5]).tolist()
 
 
 @pytest.mark.long

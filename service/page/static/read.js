@@ -59,7 +59,8 @@ const missing = (v, words) => v === null || v === undefined || (typeof v === "st
 
 // The number that a text represents, or null. comma: whether its decimals follow a comma.
 function numberOf(text, comma = false) {
-  const plain = text.trim(), number = comma ? plain.replaceAll(",", ".") : plain;
+  const trimmed = text.trim(), between = comma ? "." : ",", plain = (comma ? COMMA : COMMAS_BETWEEN).test(trimmed) ? trimmed.replaceAll(between, "") : trimmed;
+  const number = comma ? plain.replaceAll(",", ".") : plain;
   return NUMBER.test(number) && !(comma && plain.includes(".")) && Number.isFinite(Number(number)) ? Number(number) : null;
 }
 
@@ -170,7 +171,8 @@ async function* vectors(file) {
 
 const WORDS = 4; // mean number of words per cell from which a column counts as text; the words of a text are features
 const TIME = /^\d{4}-\d\d-\d\d([Tt ]\d\d:\d\d(:\d\d([.,]\d{1,9})?)?([Zz]|[+-]\d\d:?\d\d)?)?$/;
-const COMMA = /^[+-]?\d+(\.\d{3})*,\d+$/;
+const COMMA = /^[+-]?(\d+|\d{1,3}(\.\d{3})+),\d+$/;
+const COMMAS_BETWEEN = /^[+-]?\d{1,3}(,\d{3})+\.\d+$/; // a number with commas between its thousands
 const POINT = new RegExp(`(?=.*[.])${NUMBER.source}`);
 const NEARLY = 0.95; // minimum share of matching cells in a column of times (as in the server) or of decimal commas
 

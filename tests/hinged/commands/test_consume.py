@@ -1,20 +1,19 @@
 """`hinged consume` and its parts, against a real server and a real Redis. tests/faults has the other brokers."""
 
+import asyncio
 import json
 import shlex
-import threading
-from collections import Counter
 from itertools import count
 
 import pytest
 
 from hinged import Client
-from hinged.commands import brokers, consume
+from hinged.commands import brokers, consume, messages
 from hinged.readers import STOP, Place, UnreadableRow
 from tests.faults.kill_consuming import Consuming
 from tests.helpers.brokers import RedisBroker
 from tests.helpers.command import hinged
-from tests.helpers.server import ROOT, eventually
+from tests.helpers.server import ROOT, eventually, free_port
 
 NUMBERS = count()
 
@@ -25,7 +24,7 @@ def message(value, number=0):
 
 
 def example(value, *, id=None, label=None, features=(), drop=(), kind=None, place="t/0"):  # noqa: A002
-    fields = consume.Fields(id, label, features, drop, kind)
+    fields = messages.Fields(id, label, features, drop, kind)
     return fields.example(brokers.Message(Place("t", 0, "message"), b"", place), value)
 
 
@@ -96,10 +95,10 @@ def test_the_commands_of_the_documentation_are_accepted(monkeypatch):
 
 
 def test_a_dead_letter_has_the_bytes_the_place_and_the_reason():
-    assert json.loads(consume.dead_letter(message(b"{oh", 3), "why")) == {
+    assert json.loads(messages.dead_letter(message(b"{oh", 3), "why")) == {
         "place": "t, message 3", "reason": "why", "message": "{oh"
     }  # fmt: skip
-    assert json.loads(consume.dead_letter(message(b"\xff"), "why"))["base64"] == "/w=="
+    assert json.loads(messages.dead_letter(message(b"\xff"), "why"))["base64"] == "/w=="
 
 
 def test_messages_in_avro_are_read_by_their_schema(tmp_path):
@@ -115,11 +114,11 @@ def test_messages_in_avro_are_read_by_their_schema(tmp_path):
     (tmp_path / "r.avsc").write_text(json.dumps(schema))
     written = io.BytesIO()
     fastavro.schemaless_writer(written, fastavro.parse_schema(schema), {"a": 0.5, "y": "u"})
-    read = consume.reader(consume.Fields(None, "y", (), (), "named"), tmp_path / "r.avsc")
+    read = messages.reader(messages.Fields(None, "y", (), (), "named"), tmp_path / "r.avsc")
     assert read(message(written.getvalue())) == {"id": "t/0", "x": {"a": 0.5}, "y": "u"}
     with pytest.raises(UnreadableRow, match="expected Avro of this schema"):
         read(message(b""))
-    behind_header = consume.reader(consume.Fields(None, "y", (), (), "named"), tmp_path / "r.avsc", confluent=True)
+    behind_header = messages.reader(messages.Fields(None, "y", (), (), "named"), tmp_path / "r.avsc", confluent=True)
     header = b"\0" + (7).to_bytes(4, "big")
     assert behind_header(message(header + written.getvalue())) == read(message(written.getvalue()))
     for body in (b"", header[:4], b"\1" + header[1:] + written.getvalue()):
@@ -138,9 +137,9 @@ class Sent:
     """A MessageSender with its counts, and the messages that it refused."""
 
     def __init__(self, client, model):
-        self.counts, self.stop = Counter(), threading.Event()
-        read = consume.reader(consume.Fields(None, None, (), (), None), None)
-        self.batch = consume.MessageSender(client, model, read, self.stop, self.counts)
+        read = messages.reader(messages.Fields(None, None, (), (), None), None)
+        self.batch = consume.MessageSender(client, model, read)
+        self.counts, self.stop = self.batch.counts, self.batch.stop
         self.refused = consume.RefusedMessages(self.counts)
 
     def __call__(self, *values):
@@ -201,6 +200,26 @@ class TestBatch:
             with pytest.raises(consume.Stopped):
                 sent({"x": [0, 1], "y": "u"})
         assert "the same messages are sent again" in capfd.readouterr().err
+
+
+def consumed(url):
+    """Read a topic until its broker refuses."""
+    asyncio.run(consume.run(None, consume.Topics(url, None, None, "g", 1), None))
+
+
+@pytest.mark.parametrize("scheme", ["redis", "nats", "amqp"])  # the client of Kafka leaves its producer open
+def test_a_broker_that_does_not_answer_is_one_sentence(scheme, monkeypatch):
+    monkeypatch.setattr(consume, "CONNECT_S", 0.5)
+    with pytest.raises(brokers.BrokerError, match=r"no connection to the broker of t: \S"):
+        consumed(f"{scheme}://127.0.0.1:{free_port()}/t")
+
+
+def test_a_topic_that_is_no_stream_is_one_sentence(tmp_path):
+    with RedisBroker(tmp_path) as broker:
+        with broker.client() as client:
+            client.set("text", "x")
+        with pytest.raises(brokers.BrokerError, match="the broker does not deliver text: WRONGTYPE"):
+            consumed(broker.url("text"))
 
 
 @pytest.mark.long

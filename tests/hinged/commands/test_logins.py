@@ -2,6 +2,8 @@
 
 import asyncio
 import ssl
+import struct
+import sys
 
 import pytest
 
@@ -10,7 +12,7 @@ from hinged.commands.logins import located, shown
 from tests.helpers.brokers import KafkaBroker, NatsBroker, RedisBroker
 from tests.helpers.certificates import self_signed
 from tests.helpers.redis_server import PASSWORD
-from tests.helpers.server import free_port
+from tests.helpers.server import free_port, missing
 
 SECRET = "p@ss/w:rd%41#?"  # noqa: S105  every character that has a meaning in a URL
 
@@ -174,3 +176,79 @@ async def _pump(reader, writer):
         writer.write(piece)
         await writer.drain()
     writer.close()
+
+
+VERSIONS, HANDSHAKE, AUTHENTICATE = 18, 17, 36
+"""Numbers of requests in Kafka's protocol."""
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("mechanism", ["SCRAM-SHA-256", "SCRAM-SHA-512"])
+@pytest.mark.usefixtures("secret")
+def test_kafka_takes_a_login_by_scram(tmp_path, monkeypatch, mechanism):
+    """The broker at hand keeps no users. So another program checks the login before the broker, with another
+    implementation of SCRAM.
+    """
+    try:
+        import scramp  # noqa: PLC0415
+    except ImportError:
+        missing("there is no scramp: pip install scramp")
+    scram, port = scramp.ScramMechanism(mechanism), free_port()
+    users = {"me": scram.make_auth_info(SECRET)}
+    url = f"kafka://me:$SECRET@127.0.0.1:{port}/t?sasl={mechanism.lower()}"
+
+    async def behind_login(broker, task):
+        lines = []
+
+        async def pass_on(reader, writer):
+            lines.append(asyncio.current_task())
+            there = await asyncio.open_connection("127.0.0.1", broker.port)
+            answers = asyncio.create_task(_pump(there[0], writer))
+            try:
+                await _log_in(reader, writer, there[1], scram.make_server(users.__getitem__))
+                await _pump(reader, there[1])
+            except (scramp.ScramException, asyncio.IncompleteReadError):
+                there[1].close()
+            await answers
+
+        async with await asyncio.start_server(pass_on, "127.0.0.1", port):
+            found = await task(url)
+            await asyncio.gather(*lines)
+            return found
+
+    with KafkaBroker(tmp_path, port) as broker:
+        assert asyncio.run(behind_login(broker, _read)) == [b"{}"]
+        monkeypatch.setenv("SECRET", f"{SECRET}!")
+        assert b"Unable to bootstrap" in asyncio.run(behind_login(broker, _refused))
+
+
+async def _refused(url):
+    """Connect in another process, because aiokafka leaves a refused producer open. Return what the process prints."""
+    program = "import asyncio, sys; from hinged.commands.brokers import broker_of as of; "
+    program += "asyncio.run(of(sys.argv[1], 'g', 1)[0].open())"
+    process = await asyncio.create_subprocess_exec(sys.executable, "-c", program, url, stderr=asyncio.subprocess.PIPE)
+    return (await process.communicate())[1]
+
+
+async def _log_in(reader, writer, broker, server):
+    """Answer the requests of a login. Before the login, the broker gets only the question for its versions."""
+    while True:
+        (size,) = struct.unpack(">i", await reader.readexactly(4))
+        frame = await reader.readexactly(size)
+        request, version, number, client = struct.unpack(">hhih", frame[:10])
+        body = frame[10 + client :]
+        if request == VERSIONS:
+            broker.write(struct.pack(">i", size) + frame)
+            continue
+        if request == HANDSHAKE:
+            answer = struct.pack(">hi", 0, 1) + body  # no error, and a list of the mechanism
+        else:
+            assert request == AUTHENTICATE
+            said = body[4:].decode()
+            first = said.startswith("n,,")
+            (server.set_client_first if first else server.set_client_final)(said)
+            told = (server.get_server_first() if first else server.get_server_final()).encode()
+            answer = struct.pack(">hhi", 0, -1, len(told)) + told + bytes(8 * version)
+        writer.write(struct.pack(">ii", 4 + len(answer), number) + answer)
+        if request == AUTHENTICATE and not first:
+            return

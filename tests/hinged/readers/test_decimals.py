@@ -45,7 +45,8 @@ def test_texts_and_missing_values_stand_beside_decimal_commas(opened):
     [
         "a;b;y\n1,5;2.5;u\n2,5;3;v\n",  # both kinds of decimals
         "a;y\n1,5;u\nx;v\n",  # a column of texts
-        "a;y\n1.234,56;u\n2;v\n",  # separators of thousands
+        "a;y\n1.234;u\n2,5;v\n",  # 1.234 is 1234 or 1.234
+        "a;y\n12.34,5;u\n2,5;v\n",  # not thousands
         'a,y\n"1,5",u\n"2,5",v\n',  # the delimiter is a comma
     ],
 )
@@ -53,6 +54,15 @@ def test_without_certainty_a_comma_is_part_of_a_text(opened, text):
     source = opened(text)
     assert next(iter(source)).x["a"] == text.split("\n")[1].strip('"').split(";")[0].split('",')[0]
     assert not source.notes
+
+
+@pytest.mark.parametrize(
+    "text", ["a;y\n1.234,56;u\n-2.000.000,5;v\n3;v\n", 'a,y\n"1,234.56",u\n"-2,000,000.5",v\n3,v\n']
+)
+def test_a_number_may_have_separators_between_its_thousands(opened, text):
+    source = opened(text)
+    assert [e.x for e in source] == [[1234.56], [-2_000_000.5], [3.0]]
+    assert len(source.notes) == (";" in text), "the source says that it reads decimal commas"
 
 
 def test_the_option_decides(opened):

@@ -76,7 +76,10 @@ def test_a_stream_in_pieces_has_probabilities_too():
 
 @pytest.mark.parametrize("machine", [SMOClassifier(), TrackingSVMClassifier(algorithm="batch")])
 def test_a_batch_machine_has_no_probabilities(machine):
-    assert not hasattr(machine, "predict_proba")
+    with pytest.raises(AttributeError) as refused:
+        machine.predict_proba([[0.0]])
+    assert f"{type(machine).__name__} learns all examples at once" in str(refused.value.__cause__)
+    assert "CalibratedClassifierCV" in str(refused.value.__cause__)
     assert hasattr(LASVMClassifier(), "predict_proba")
 
 
