@@ -397,6 +397,11 @@ class ModelLearner:
         encoder = self.warmup.encoder
         return cast("Rows", inputs) if encoder is None else encoder.rows(inputs, self.solver.kernel, dim, dtype)
 
+    @property
+    def reading(self) -> Callable[[Inputs], Rows] | None:
+        """Return the function that reads a batch, once the warm-up is over. The columns stay as they are."""
+        return None if self.warmup.active else self._read
+
     def _read(self, inputs: Inputs) -> Rows:
         """Return a batch as rows, without any change of the columns. Each x is read by itself."""
         dim, dtype = self.configuration.features.dim, self.configuration.dtype
