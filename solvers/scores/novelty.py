@@ -28,6 +28,8 @@ from hinged.solvers.jit.compiled import compiled, in_place
 Array = np.ndarray[Any, Any]
 
 NEIGHBOURS = 3
+ROUNDING = 1e-5
+"""Relative difference below which two x are equally strange. Otherwise rounding would break the ties of codes."""
 EUCLID = make_kernel("linear")  # distances do not depend on the kernel of the classifier
 
 
@@ -90,9 +92,9 @@ def compare(kernel, points, norms, near, spread, indptr, indices, values, strang
         for s in range(n):
             keep_nearest(np.float64(row[s]), own)
         strangeness[r] = first_of(own) + own[NEIGHBOURS - 1]
-        count = 1
+        count, least = 1, (1.0 - ROUNDING) * strangeness[r]
         for s in range(n):
-            count += near[s, 0] + min(np.float64(row[s]), near[s, 1]) >= strangeness[r]
+            count += near[s, 0] + min(np.float64(row[s]), near[s, 1]) >= least
         p_values[r] = count / (n + 1)
 
 
