@@ -399,8 +399,8 @@ class ModelLearner:
 
     @property
     def reading(self) -> Callable[[Inputs], Rows] | None:
-        """Return the function that reads a batch, once the warm-up is over. The columns stay as they are."""
-        return None if self.warmup.active else self._read
+        """Return the function that reads a batch, once the warm-up has found columns. The columns stay as they are."""
+        return self._read if self.warmup.begun else None
 
     def _read(self, inputs: Inputs) -> Rows:
         """Return a batch as rows, without any change of the columns. Each x is read by itself."""

@@ -67,7 +67,10 @@ class Model(State):
         self._check_next(position)
         self.at_ms = max(self.at_ms, event.at_ms)
         self.pending.expire(self.at_ms)
+        solver = self.learner.solver
         outcome = event.apply(self, position, epoch)
+        if self.novelty is not None and self.learner.solver is not solver:  # the columns may have changed, too
+            self.novelty = self.novelty.renewed(self.learner.reading)
         self.position = position
         if event.MARKED:
             self.mark(event.KIND)

@@ -25,13 +25,13 @@ from hinged.solvers.scores.novelty import Sample
 
 Array = np.ndarray[Any, Any]
 Reading = Callable[[Inputs], Rows] | None
-"""Turns x into rows with the present columns; None before the end of the warm-up."""
+"""Turns x into rows with the present columns; None before the warm-up has found columns."""
 
 SAMPLE = 512
 """Maximum number of x in the sample. The least p-value is 1 / (SAMPLE + 1); a comparison takes time in proportion."""
 HORIZON = 32 * SAMPLE
 FIRST = 20  # number of x in the sample from which on there are p-values
-RENEWED = 8  # the rows are renewed when one in so many of the sample is new
+RENEWED = 8  # the rows are renewed when one in eight of the sample is new
 # All four are part of the state: if one is changed, old logs lead to other states.
 
 

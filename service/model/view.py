@@ -65,7 +65,7 @@ class Published:
 
     costs, chances: what decisions cost, and the probabilities by the long memory (decisions/); None without them.
     promise: the thresholds of the sets (promises/); None without a promise.
-    sample: the x that others are compared with (novelty.py); None without novelty, and while nothing is compared.
+    sample: the sample with which x are compared (novelty.py); None without novelty, and while nothing is compared.
     """
 
     view: View

@@ -2,13 +2,13 @@
 
 V. Vovk, A. Gammerman and G. Shafer, Algorithmic Learning in a Random World, 2005, sections 2.2 and 3.1.
 
-The strangeness of an x in a bag is the sum of its distances to its NEIGHBOURS nearest others. With a new x, the bag is
-the sample and x, and the p-value is the fraction of the bag that is at least as strange as x. If all are exchangeable,
-p <= level has at most the probability `level`, exactly and for any sample size. No machine must be fitted again: x
-changes the strangeness of another only where x is nearer than its last neighbour.
+The strangeness of an x in a bag is the sum of the distances to its NEIGHBOURS nearest neighbours. With a new x, the bag
+consists of the sample and x, and the p-value is the fraction of the bag that is at least as strange as x. If all are
+exchangeable, p <= level has at most the probability `level`, exactly and for any sample size. No machine must be fitted
+again: x changes the strangeness of a point only where x is nearer than the point's last neighbour.
 
-near  (n, 2) float64  of each point of the sample: the sum of the distances to its nearest NEIGHBOURS - 1 others, and
-                      the distance to the next.
+near  (n, 2) float64  of each point of the sample: the sum of the distances to its nearest NEIGHBOURS - 1 points, and
+                      the distance to the next point.
 """
 
 from __future__ import annotations

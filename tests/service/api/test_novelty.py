@@ -136,9 +136,9 @@ def test_named_features_get_p_values_and_a_retrained_model_keeps_its_sample(ask)
     told = [{"amount": a, "kind": k} for a, k in zip(amounts, kinds, strict=True)]
     odd = {"amount": 900.0, "kind": "web"}
     with Client(ask.url) as client:
-        client.offer(model.name, [{"id": f"o{r}", "x": x} for r, x in enumerate(told[:30])])
+        client.offer(model.name, [{"id": f"o{r}", "x": x} for r, x in enumerate(told[:15])])
         assert client.predict(model.name, {"x": odd})["results"][0]["novelty"] is None
-        client.learn(model.name, [{"id": f"l{r}", "x": x, "y": "ab"[r % 2]} for r, x in enumerate(told[30:])])
+        client.learn(model.name, [{"id": f"l{r}", "x": x, "y": "ab"[r % 2]} for r, x in enumerate(told[15:])])
         assert client.predict(model.name, {"x": odd})["results"][0]["novelty"] <= 0.01
         assert client.predict(model.name, {"x": told[0]})["results"][0]["novelty"] > 0.01
         seen = client.model(model.name)["novelty"]

@@ -21,7 +21,7 @@ from hinged.solvers.core.kernels import make_kernel
 from hinged.solvers.core.rows import rows_from_dense
 from hinged.solvers.scores.novelty import Sample
 from tests.helpers.states import digest_of
-from tests.service.model.test_late import LABELS, RACE, SIZES, Served
+from tests.service.model.test_late import RACE, SIZES, Served
 
 LASVM = {"solver": "lasvm", "C": 1}
 ON = {"novelty": {"level": 0.05}}
@@ -241,15 +241,17 @@ def test_a_damaged_state_is_refused(damage):
         Model.restore("m", encode(SNAPSHOT, facts, arrays), **SIZES)
 
 
-@pytest.mark.parametrize("scale", [None, "auto"])
-def test_a_warm_up_ends_before_anything_is_compared(scale):
-    features = {"type": "dense", "dim": 2, "scale": scale, "warmup": 50 if scale else None}
-    served = Novel(**LASVM, **ON, kernel={"type": "rbf", "gamma": "scale" if scale else 0.5}, features=features)
-    wide = rows_from_dense(np.vstack([row(served, r) for r in range(400)]), served.model.solver.kernel, 2, np.float64)
-    served.rows = wide if scale else served.rows
-    served.learn(0, 40)
-    assert (served.figures["compared"] == 0) == (scale is not None)
-    served.learn(40, 70)
-    assert served.figures["compared"] > 0
+def test_x_are_compared_in_the_columns_that_the_warm_up_has_found_last():
+    features = {"type": "dense", "dim": 2, "scale": "auto", "warmup": 64}
+    served = Novel(**LASVM, **ON, kernel={"type": "rbf", "gamma": 0.5}, features=features)
+    X = np.vstack([row(served, r) for r in range(400)]) * [1.0, 100.0]
+    served.rows = rows_from_dense(X, served.model.solver.kernel, 2, np.float64)
+    for end in range(1, 120):
+        served.learn(end - 1, end)
+        novelty = served.model.novelty
+        if novelty.rows is not None:
+            order = [int(given[1:]) for given in novelty.ids[: len(novelty.rows)]]
+            now = served.model.learner.reading(served.rows.take(np.array(order)))
+            assert now.values.tolist() == novelty.rows.values.tolist()
+    assert served.figures["compared"] > 100
     assert served.p_values(100, 120).shape == (20,)
-    assert served.model.labels.labels == LABELS

@@ -15,7 +15,7 @@ def rows_of(X, dtype=np.float64, kernel="rbf"):
 
 
 def strangeness_of(bag, i):
-    """Return the sum of the distances of one x of a bag to its nearest others."""
+    """Return the sum of the distances of one x of a bag to its nearest neighbours."""
     distances = [float(np.sqrt(sum((a - b) ** 2 for a, b in zip(bag[i], z, strict=True)))) for z in bag]
     return sum(sorted(distances[:i] + distances[i + 1 :])[:NEIGHBOURS])
 
