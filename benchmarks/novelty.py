@@ -1,11 +1,14 @@
-"""The one-class machine beside scikit-learn and River: classes left out, p-values, and the rate of increments.
+"""Novelty of a server and the one-class machine beside scikit-learn and River: classes left out, p-values, and costs.
 
-    PYTHONPATH=.:benchmarks python benchmarks/novelty.py --data FOLDER [--known 1000] [--held 1000 4000]
+    PYTHONPATH=.:benchmarks python benchmarks/novelty.py --data FOLDER [--known 1000] [--held 1000 4000] [--parts PART]
 
-The first table: each class in turn is left out. A detector learns examples of the other classes; then it ranks further
-examples of these classes, and examples of the class left out. AUC is the mean over the classes. The second table: the
-p-values of examples of the known classes. The third table: the rate of exact increments, decrements and decisions,
-beside the time in which OneClassSVM fits all examples again. The programs take turns in one run.
+Part "classes": each class in turn is left out. A detector learns examples of the other classes; then it ranks further
+examples of these classes, and examples of the class left out. AUC is the mean over the classes. A second table has the
+one-class machine's p-values of examples of the known classes. Part "stream": the p-values that a server gives along a
+stream of the known classes, and then for a class left out. Part "questions": how many questions find a rare class in a
+pool without labels. Part "cost": CPU of a server for predictions with and without novelty. Part "rates": exact
+increments, decrements and decisions of the one-class machine, beside the time in which OneClassSVM fits all examples
+again. The programs take turns in one run.
 """
 
 import os
@@ -13,24 +16,36 @@ import os
 os.environ.update(dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS"), "1"))
 
 import time
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 from datasets import arguments, load
 from results import Table
 from river.anomaly import HalfSpaceTrees
 from scipy import sparse
-from scipy.stats import ks_2samp
+from scipy.stats import ks_2samp, kstest
 from sklearn.datasets import load_breast_cancer, load_digits
 from sklearn.ensemble import IsolationForest
 from sklearn.metrics import roc_auc_score
 from sklearn.svm import OneClassSVM
 
+from hinged import Client
+from hinged.service.model.novelty import SAMPLE, Novelty
 from hinged.sklearn import OneClassClassifier
+from hinged.solvers.core.kernels import make_kernel
+from hinged.solvers.core.rows import rows_from_dense
+from hinged.solvers.scores.novelty import Sample
+from hinged.solvers.scores.selection import diverse
+from tests.helpers.server import RunningServer
 
 NU = 0.1
 NAMES = ("digits", "breast cancer", "usps", "mnist", "waveform")
 LEVELS = (0.01, 0.05, 0.1)
-PEERS = ("one-class", "OneClassSVM", "IsolationForest", "HalfSpaceTrees")
+PEERS = ("server", "one-class", "OneClassSVM", "IsolationForest", "HalfSpaceTrees")
+PARTS = ("classes", "stream", "questions", "cost", "rates")
+RARE, POOLS = 0.02, 30
+ROWS, TURNS = 1_000, 8  # x of a request in part "cost", and number of requests
 
 
 def examples_of(name, folder):
@@ -71,6 +86,7 @@ def ranked(train, test):
     """Return the scores of each program at `test`, and the fitted one-class machine."""
     machine = OneClassClassifier(nu=NU).fit(train)
     scores = [
+        -Sample(rows_of(train[:SAMPLE])).compare(rows_of(test))[0],
         machine.decision_function(test),
         OneClassSVM(nu=NU).fit(train).decision_function(test),
         IsolationForest(random_state=0).fit(train).score_samples(test),
@@ -101,7 +117,7 @@ def judge(name, folder, known_max):
         below += [(p[is_known] <= level).sum() for level in LEVELS]
         asked += len(held_out)
         own = machine.solver_.leave_one_out()[1][:, 0]
-        found = ks_2samp(own, scores[0][is_known])
+        found = ks_2samp(own, scores[1][is_known])
         distances.append(found.statistic)
         chances.append(found.pvalue)
     mean = np.mean(areas, axis=0)
@@ -114,6 +130,85 @@ def judge(name, folder, known_max):
         f"{np.median(rates):,.0f}",
     ]
     return first, second
+
+
+def cpu_s(pid):
+    """Return the CPU seconds of a process so far."""
+    user, system = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[11:13]
+    return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
+
+
+def rows_of(X):
+    return rows_from_dense(X, make_kernel("rbf", 1 / X.shape[1]), X.shape[1])
+
+
+def along_a_stream(name, folder):
+    """Return a row of the table of p-values along streams, each of one set without a class."""
+    X, y = examples_of(name, folder)
+    below, caught, count, novel_count, distances = np.zeros(len(LEVELS)), np.zeros(len(LEVELS)), 0, 0, []
+    for left_out in np.unique(y):
+        train, held_out, novel = parts_of(X, y, left_out, 3_000)
+        rows, novelty, found = rows_of(np.vstack((train, held_out))), Novelty(), []
+        for r in range(len(rows)):
+            x = rows.row(r)
+            if novelty.compared is not None:
+                found.append(novelty.compared.compare(x)[1][0])
+            novelty = novelty.saw([str(r)], lambda _, x=x: x, lambda xs: xs)
+        p_values, strange = np.array(found), novelty.compared.compare(rows_of(novel))[1]
+        below += [(p_values <= level).sum() for level in LEVELS]
+        caught += [(strange <= level).sum() for level in LEVELS]
+        count, novel_count = count + p_values.size, novel_count + strange.size
+        distances.append(kstest(p_values, "uniform").statistic)
+    shares = [*(below / count), np.median(distances), max(distances), *(caught / novel_count)]
+    return [name, count, *(f"{share:.3f}" for share in shares)]
+
+
+def questions_of(name, folder):
+    """Return a row of the table of questions: the median number until a rare class is found."""
+    X, y = examples_of(name, folder)
+    found = []
+    for seed in range(POOLS):
+        random = np.random.default_rng(seed)
+        rare = random.choice(np.unique(y))
+        usual = random.permutation(np.flatnonzero(y != rare))[:1_000]
+        few = random.permutation(np.flatnonzero(y == rare))[: max(2, round(RARE * usual.size))]
+        order = random.permutation(np.concatenate((few, usual)))
+        size = X[order].std(axis=0)
+        rows = rows_of(np.clip((X[order] - X[order].mean(axis=0)) / np.where(size > 0, size, 1.0), -5, 5))
+        strangeness = Sample(rows.part(len(rows) - min(SAMPLE, len(rows)), len(rows))).compare(rows)[0]
+        asked = diverse(make_kernel("rbf", 1 / X.shape[1]), rows, strangeness / strangeness.max(), len(rows))
+        is_rare = y[order] == rare
+        found.append([1 + is_rare.argmax(), 1 + is_rare[asked].argmax()])
+    return [name, *(f"{number:.0f}" for number in np.median(found, axis=0))]
+
+
+def cost_of(kind, form, points):
+    """Return microseconds of CPU of a server per x, without and with novelty. kind: of x. form: of the request."""
+    random = np.random.default_rng(0)
+    X = random.standard_normal((points + ROWS, 30))
+    y = np.where(X[:, 0] * X[:, 1] > 0, "a", "b").tolist()
+    xs = [{f"n{k}": v for k, v in enumerate(row[:8])} for row in X.tolist()] if kind == "named" else X.tolist()
+    features = {"type": "named"} if kind == "named" else {"type": "dense", "dim": 30}
+    spent = {False: [], True: []}
+    with TemporaryDirectory() as folder, RunningServer(Path(folder)) as server, Client(server.url) as client:
+        for novelty in spent:
+            client.create_model(f"m{novelty}", solver="lasvm", C=1, features=features, novelty=novelty)
+            client.learn(f"m{novelty}", [{"x": x, "y": label} for x, label in zip(xs[:points], y, strict=False)])
+        size, requests = (1, 500) if form == "alone" else (ROWS, 20)
+        for turn in range(2 * TURNS):
+            bodies = []
+            for k in range(requests):
+                told = [{"x": x} for x in xs[points:][:size]]
+                named = form != "without ids"
+                bodies.append([one | {"id": f"{turn}-{k}-{r}"} for r, one in enumerate(told)] if named else told)
+            before = cpu_s(server.process.pid)
+            for told in bodies:
+                client.predict(f"m{turn % 2 == 1}", told)
+            time.sleep(0.2)  # predictions with ids are logged soon after they are answered
+            spent[turn % 2 == 1].append(1e6 * (cpu_s(server.process.pid) - before) / (size * requests))
+        held = client.model("mTrue")["points"]
+    off, on = (np.median(each[1:]) for each in spent.values())
+    return [kind, form, held, f"{off:.1f}", f"{on:.1f}", f"{on / off:.2f}"]
 
 
 def rates_of(name, folder, held):
@@ -143,24 +238,44 @@ def main():
     parser.add_argument("--known", type=int, default=1000, help="maximum number of examples that a detector learns")
     parser.add_argument("--held", type=int, nargs="+", default=[1000, 4000], help="examples held in the third table")
     parser.add_argument("--sets", nargs="+", choices=NAMES, default=NAMES)
+    parser.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS)
     given = parser.parse_args()
-    judged = [judge(name, given.data, given.known) for name in given.sets]
-    areas = Table("set", "learned", "features", "classes left out", *PEERS, title="AUC with a class left out")
-    for row, _ in judged:
-        areas.add(*row)
-    uniform = Table(
-        "set", *(f"p <= {level:g}" for level in LEVELS), "KS distance, median", "its chance, median", "least chance",
-        "first call, s", "x a second", title="p-values of known examples",
-    )  # fmt: skip
-    for _, row in judged:
-        uniform.add(*row)
-    rates = Table(
-        "set", "held", "features", "free", "support vectors", "increment, ms", "decrement, ms", "refit, ms",
-        "refit / increment", "decisions a second", title="Exact increments beside fitting OneClassSVM again",
-    )  # fmt: skip
-    for name in given.sets:
-        for row in {row[1]: row for row in (rates_of(name, given.data, held) for held in given.held)}.values():
-            rates.add(*row)
+    if "classes" in given.parts:
+        judged = [judge(name, given.data, given.known) for name in given.sets]
+        areas = Table("set", "learned", "features", "classes left out", *PEERS, title="AUC with a class left out")
+        for row, _ in judged:
+            areas.add(*row)
+        uniform = Table(
+            "set", *(f"p <= {level:g}" for level in LEVELS), "KS distance, median", "its chance, median",
+            "least chance", "first call, s", "x a second", title="p-values of known examples, one-class machine",
+        )  # fmt: skip
+        for _, row in judged:
+            uniform.add(*row)
+    if "stream" in given.parts:
+        streams = Table(
+            "set", "p-values", *(f"p <= {level:g}" for level in LEVELS), "KS distance, median", "most",
+            *(f"novel: p <= {level:g}" for level in LEVELS), title="p-values of a server along streams",
+        )  # fmt: skip
+        for name in given.sets:
+            streams.add(*along_a_stream(name, given.data))
+    if "questions" in given.parts:
+        asked = Table("set", "at random", "strangest first", title="questions until a class of 2 % is found, median")
+        for name in given.sets:
+            asked.add(*questions_of(name, given.data))
+    if "cost" in given.parts:
+        costs = Table("x", "request", "points", "without, us", "with, us", "ratio", title="CPU of a prediction")
+        for kind in ("dense", "named"):
+            for form in ("without ids", "with ids", "alone"):
+                for points in (300, 2_000):
+                    costs.add(*cost_of(kind, form, points))
+    if "rates" in given.parts:
+        rates = Table(
+            "set", "held", "features", "free", "support vectors", "increment, ms", "decrement, ms", "refit, ms",
+            "refit / increment", "decisions a second", title="Exact increments beside fitting OneClassSVM again",
+        )  # fmt: skip
+        for name in given.sets:
+            for row in {row[1]: row for row in (rates_of(name, given.data, held) for held in given.held)}.values():
+                rates.add(*row)
 
 
 if __name__ == "__main__":

@@ -26,6 +26,7 @@ from hinged.solvers.core.turns import Abandoned, resting
 from hinged.solvers.dual.lasvm import LASVM
 from hinged.solvers.jit.cache import NotCompiled, only_loading
 from hinged.solvers.jit.crew import begin, compile_beside
+from hinged.solvers.scores.novelty import Sample
 from hinged.solvers.scores.sigmoid import Calibration, Sigmoid
 from hinged.solvers.scores.tally import Tally, losses_of
 
@@ -176,6 +177,7 @@ def exercise(name: str, dtype: type, parts: Sequence[str] = EVERYTHING) -> None:
     solver.decision(rows)
     if SERVE in parts:
         warm_up_metrics()
+        Sample(rows).compare(rows)
         solver.certificate()  # needed by learning curves
     if FINISH in parts:
         solver.finish_over(rows, 1 - Y, np.arange(100, 108))  # of these examples some violate

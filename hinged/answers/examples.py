@@ -58,6 +58,8 @@ class PredictedExample(TypedDict):
     each class, by full conformal prediction; only if the request asks for them.
     set: the labels that the model's promise allows; only with a promise. lacking: the number of labels that must come
     until everything is promised; only while labels are lacking.
+    novelty: the p-value of the claim that x is like the x seen before, null while nothing is compared; only if the
+    model's configuration has novelty.
     """
 
     id: str | None
@@ -72,6 +74,7 @@ class PredictedExample(TypedDict):
     outside: NotRequired[list[str | int]]
     set: NotRequired[list[Label]]
     lacking: NotRequired[int]
+    novelty: NotRequired[float | None]
 
 
 class Predicted(TypedDict):
@@ -87,7 +90,8 @@ class ExampleDecision(TypedDict):
 
     probability: of the decided class; null for "ask", and while probabilities are unknown. cost: the expected cost.
     reason: "cost" if the decision has the lowest expected cost, "unknown" if there are no probabilities yet.
-    It is "promise" if the set has no label or several. set and lacking: as in PredictedExample.
+    It is "novelty" if x is novel, and "promise" if the set has no label or several. set, lacking, novelty: as in
+    PredictedExample.
     question: for "ask", the id of the example in the pool.
     """
 
@@ -95,12 +99,13 @@ class ExampleDecision(TypedDict):
     decision: Label | None
     probability: float | None
     cost: float | None
-    reason: Literal["cost", "unknown", "promise", "capacity"]
+    reason: Literal["cost", "unknown", "novelty", "promise", "capacity"]
     question: NotRequired[str]
     alert: NotRequired[str]
     probabilities: NotRequired[dict[str, float | None]]
     set: NotRequired[list[Label]]
     lacking: NotRequired[int]
+    novelty: NotRequired[float | None]
 
 
 class ExampleDecisions(TypedDict):

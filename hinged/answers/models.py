@@ -99,6 +99,7 @@ class Described(TypedDict):
     pool: dict[str, Any]
     capacity: NotRequired[dict[str, CapacityUsed]]
     alerts: NotRequired[dict[str, int]]
+    novelty: NotRequired[dict[str, int]]
     pending: int
     memory_bytes: int
     features: NotRequired[dict[str, Any]]

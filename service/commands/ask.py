@@ -41,6 +41,7 @@ from hinged.service.model.pool import (
 )
 from hinged.service.model.view import Published
 from hinged.solvers.core.random import random_below
+from hinged.solvers.core.rows import Rows
 from hinged.solvers.scores.selection import (
     ACTIVE,
     AUTO_CHUNK,
@@ -48,6 +49,7 @@ from hinged.solvers.scores.selection import (
     AUTO_WANTED,
     AUTOACTIVE,
     GRADIENT,
+    TINY,
     Unseen,
     diverse,
     informativeness,
@@ -57,6 +59,9 @@ from hinged.solvers.scores.selection import (
 Array = np.ndarray[Any, Any]
 
 Answer = Callable[[Model], dict[str, Any]]
+
+NOVELTY = "novelty"
+"""Strategy, and reason of questions, while a model with novelty cannot distinguish classes: the strangest x first."""
 
 
 class Planned(NamedTuple):
@@ -291,8 +296,8 @@ def _choose_new(
     random = np.array([hashed(model.configuration.seed, str(model.position).encode())], np.uint64)
     share = model.configuration.labels.explore * 2**53
     explored = sum(random_below(random, 2**53) < share for _ in range(n))  # type: ignore[no-untyped-call]
-    if not published.discerns:
-        strategy = RANDOM  # the model cannot tell candidates apart
+    if not published.discerns:  # the model's decision values cannot tell candidates apart
+        strategy = RANDOM if published.sample is None else NOVELTY
     unseen = Unseen(len(eligible), random)
     if strategy == RANDOM:
         drawn = unseen.draw(n)
@@ -305,16 +310,25 @@ def _choose_new(
     choices: list[ChosenCandidate] = []
     if looked_at and n > explored:
         rows = published.rows(join_inputs([c.x for c in looked_at]))
-        columns = published.view.decision(rows)
-        known = [c.label for c in looked_at if c.label is not None]
-        classes = np.array([model.labels.number(label) for label in known]) if strategy == GRADIENT else None
-        wish = informativeness(strategy, columns, classes)
+        wish, distances = _wish(model, published, strategy, looked_at, rows)
         places = diverse(model.solver.kernel, rows, wish, n - explored)
-        distances = published.distances(columns)
-        choices = [ChosenCandidate(looked_at[p], strategy, float(distances[p])) for p in places]
+        choices = [ChosenCandidate(looked_at[p], strategy, distances[p]) for p in places]
     randoms = [eligible[p] for p in at_random]
     scores = _distances(published, randoms)
     return choices + [ChosenCandidate(c, EXPLORE, score) for c, score in zip(randoms, scores, strict=True)]
+
+
+def _wish(
+    model: Model, published: Published, strategy: str, candidates: Sequence[Candidate], rows: Rows
+) -> tuple[Array, Sequence[float | None]]:
+    """Return how useful each candidate is to a strategy, and the distances from the boundary, None if unknown."""
+    if strategy == NOVELTY and published.sample is not None:
+        strangeness = published.sample.compare(rows)[0]
+        return strangeness / max(strangeness.max(), TINY), [None] * len(candidates)
+    columns = published.view.decision(rows)
+    known = [c.label for c in candidates if c.label is not None]
+    classes = np.array([model.labels.number(label) for label in known]) if strategy == GRADIENT else None
+    return informativeness(strategy, columns, classes), published.distances(columns).tolist()
 
 
 def _distinct(candidates: list[Candidate], n: int) -> list[Candidate]:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from hinged.service.commands.ask import Command, Offer
-from hinged.service.commands.predict import Serving, check_details, decided_soon, keep_waiting, promised, sets_of
+from hinged.service.commands.predict import Serving, check_details, decided_soon, judged, keep_waiting
 from hinged.service.commands.ration import CAPACITY, COST, NO_CHANCES, Ration
 from hinged.service.data.classes import Label
 from hinged.service.data.costs import ASK
@@ -26,8 +26,8 @@ from hinged.service.model.view import Decided, Published
 Array = np.ndarray[Any, Any]
 
 FEW = 100  # maximum number of questions that the event loop itself makes; more questions need a thread
-PROMISE = "promise"
-"""A reason, in addition to the reasons of ration.py: the set does not have exactly one label."""
+PROMISE, NOVELTY = "promise", "novelty"
+"""Reasons, in addition to the reasons of ration.py: the set does not have exactly one label, or x is novel."""
 
 
 class Deciding(Serving, Protocol):
@@ -42,15 +42,19 @@ class Verdicts(NamedTuple):
 
     decided: the decision values. numbers (m,): the decided classes; ASKED for a question, UNKNOWN if nothing is known.
     costs (m,): expected costs. chances (m, classes): the probabilities; None while they are unknown.
-    unsure (m,): whether the promise makes the row a question. turned (m,): whether a better decision was not left.
+    reasons (m,): the rule that made each decision.
     """
 
     decided: Decided
     numbers: Array
     costs: Array
     chances: Array | None
-    unsure: Array
-    turned: Array
+    reasons: Array
+
+    @property
+    def forced(self) -> Array:
+        """Return (m,) whether the row is a question whatever the costs."""
+        return np.isin(self.reasons, (PROMISE, NOVELTY))
 
 
 class DecisionsMade(NamedTuple):
@@ -74,9 +78,8 @@ class DecisionsMade(NamedTuple):
         named = published.named(chances, end - begin, wanted) if wanted else None
         rows = None if chances is None else chances.tolist()
         numbers, costs = self.found.numbers[begin:end].tolist(), self.found.costs[begin:end].tolist()
-        flags, unsure = self.found.decided.sets, self.found.unsure[begin:end].tolist()
-        turned = self.found.turned[begin:end].tolist()
-        sets = sets_of(published, None if flags is None else flags[begin:end])
+        reasons = self.found.reasons[begin:end].tolist()
+        more = judged(published, self.found.decided.part(begin, end))
         results = []
         for r, (given, number, cost) in enumerate(zip(self.ids[begin:end], numbers, costs, strict=True)):
             question, row = self.questions.get(begin + r), None if rows is None else rows[r]
@@ -86,7 +89,7 @@ class DecisionsMade(NamedTuple):
                 "decision": published.labels[number] if known else None if question is None else ASK,
                 "probability": row[number] if known and row is not None else None,
                 "cost": None if math.isnan(cost) else cost,
-                "reason": _reason(unsure[r] and question is not None, turned[r], row is not None),
+                "reason": reasons[r],
             }
             if question is not None:
                 result["question"] = question
@@ -94,37 +97,36 @@ class DecisionsMade(NamedTuple):
                 result["alert"] = self.alerts[begin + r]
             if named is not None:
                 result["probabilities"] = named[r]
-            if sets is not None:
-                result |= promised(published, sets[r])
-            results.append(result)
+            results.append(result | more[r])
         return results
 
 
-def _reason(promised: bool, turned: bool, chances: bool) -> str:
-    """Return the rule that made a decision."""
-    return PROMISE if promised else CAPACITY if turned else COST if chances else NO_CHANCES
-
-
 def verdicts_of(published: Published, inputs: Inputs) -> Verdicts:
-    """Return the decisions of a state about the batch of one request. The state has costs. If it also has a promise and
-    can ask, each row whose set does not have exactly one label is a question, whatever the costs.
+    """Return the decisions of a state about the batch of one request. The state has costs. If it can ask, each row that
+    is novel, or whose set of a promise does not have exactly one label, is a question, whatever the costs.
     """
     assert published.costs is not None  # noqa: S101  the caller checks it
     decided, table = published.decide(inputs), published.costs
     usual, m = published.class_probabilities(decided), decided.numbers.size
-    turned = np.zeros(m, bool)
-    if decided.sets is None or table.ask is None:
-        unsure = np.zeros(m, bool)
+    chances = None
+    if usual is not None and published.chances is not None and published.discerns:
+        chances = published.chances.of(decided.columns, usual)
+    reasons = np.full(m, NO_CHANCES if chances is None else COST, object)
+    if table.ask is not None:
+        if decided.sets is not None:
+            reasons[np.count_nonzero(decided.sets, axis=1) != 1] = PROMISE
+        level = published.configuration.novelty
+        if decided.novelty is not None and level is not None:
+            reasons[decided.novelty <= level["level"]] = NOVELTY
+    if chances is not None:
+        numbers, costs = table.decide(chances)
+    elif table.ask is None:
+        numbers, costs = decided.numbers, np.full(m, np.nan)
     else:
-        unsure = np.count_nonzero(decided.sets, axis=1) != 1
-    if usual is None or published.chances is None or not published.discerns:
-        if table.ask is None:
-            return Verdicts(decided, decided.numbers, np.full(m, np.nan), None, unsure, turned)
-        return Verdicts(decided, np.full(m, ASKED), np.full(m, table.ask), None, unsure, turned)
-    chances = published.chances.of(decided.columns, usual)
-    numbers, costs = table.decide(chances)
-    numbers, costs = np.where(unsure, np.int32(ASKED), numbers), np.where(unsure, table.ask or 0.0, costs)
-    return Verdicts(decided, numbers, costs, chances, unsure, turned)
+        numbers, costs = np.full(m, ASKED), np.full(m, table.ask)
+    found = Verdicts(decided, numbers, costs, chances, reasons)
+    forced, ask = found.forced, table.ask or 0.0
+    return found._replace(numbers=np.where(forced, np.int32(ASKED), numbers), costs=np.where(forced, ask, costs))
 
 
 async def decide(
@@ -193,7 +195,7 @@ def _offer(
         best=found.numbers[contenders],
         costs=_costs(published, found, contenders),
         chances=None if found.chances is None else found.chances[contenders],
-        forced=found.unsure[contenders],
+        forced=found.forced[contenders],
     )
 
 
@@ -216,12 +218,12 @@ def _costs(published: Published, found: Verdicts, rows: Array) -> Array:
 
 def _rationed(found: Verdicts, ration: Ration, rows: Array, decisions: Array) -> Verdicts:
     """Return the verdicts with the decisions (m,) that were left for the contenders."""
-    numbers, costs, turned = found.numbers.copy(), found.costs.copy(), found.turned.copy()
+    numbers, costs, reasons = found.numbers.copy(), found.costs.copy(), found.reasons.copy()
     other = np.flatnonzero(decisions != numbers[rows])
-    turned[rows[other]] = True
+    reasons[rows[other]] = CAPACITY
     numbers[rows] = decisions
     changed = decisions[other]
     # ASKED is the last column. Before there are probabilities, only the cost of a question is known.
     known = (changed == ASKED) | ((changed >= 0) & (found.chances is not None))
     costs[rows[other]] = np.where(known, ration.costs[other, np.maximum(changed, ASKED)], np.nan)
-    return found._replace(numbers=numbers, costs=costs, turned=turned)
+    return found._replace(numbers=numbers, costs=costs, reasons=reasons)

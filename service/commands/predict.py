@@ -83,7 +83,7 @@ class Predictions(NamedTuple):
     support_vectors: the support vectors that contribute to each score; None if the caller did not ask for support
     vectors.
     outside: for each row, the names or columns whose values lie outside everything learned.
-    sets: the set of labels of each row; None without a promise.
+    judged: what the promise and the novelty of the model add to each result.
     """
 
     published: Published
@@ -96,7 +96,7 @@ class Predictions(NamedTuple):
     p_values: list[dict[str, float | None]] | None
     support_vectors: list[list[dict[str, Any]]] | None
     outside: Outside
-    sets: list[list[Label]] | None
+    judged: list[dict[str, Any]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +129,7 @@ class Decisions:
             self._p_values_of(begin, end) if self.details.conformal else None,
             None if self.support_vectors is None else self.support_vectors[begin:end],
             decided.outside,
-            sets_of(published, decided.sets),
+            judged(published, decided),
         )
 
     def _p_values_of(self, begin: int, end: int) -> list[dict[str, float | None]]:
@@ -137,16 +137,18 @@ class Decisions:
         return self.published.named(found, min(end, self.decided.numbers.size) - begin, wanted=True)
 
 
-def sets_of(published: Published, sets: Array | None) -> list[list[Label]] | None:
-    """Return the labels of each set (m, classes) of `Decided`; None without a promise."""
+def judged(published: Published, decided: Decided) -> list[dict[str, Any]]:
+    """Return what the promise and the novelty of the model add to the result of each row."""
+    found: list[dict[str, Any]] = [{} for _ in range(decided.numbers.size)]
     promise = published.promise
-    return None if promise is None or sets is None else promise.of(sets)
-
-
-def promised(published: Published, labels: list[Label]) -> dict[str, Any]:
-    """Return what a result contains about its set of labels."""
-    lacking = 0 if published.promise is None else published.promise.lacking
-    return {"set": labels, **({"lacking": lacking} if lacking else {})}
+    if promise is not None and decided.sets is not None:
+        lacking = {"lacking": promise.lacking} if promise.lacking else {}
+        for result, labels in zip(found, promise.of(decided.sets), strict=True):
+            result |= {"set": labels, **lacking}
+    if decided.novelty is not None:
+        for result, p_value in zip(found, decided.novelty.tolist(), strict=True):
+            result["novelty"] = None if math.isnan(p_value) else p_value
+    return found
 
 
 async def make_decisions(
@@ -215,7 +217,7 @@ def _wishes(serving: Serving, ids: Sequence[str | None], doubtful: list[bool]) -
 async def decided_soon(serving: Serving, published: Published, inputs: Inputs, work: Callable[[Inputs], T]) -> T:
     """Run work on decision values. Short work runs on the event loop, longer work on a thread of the model."""
     values, characters = published.configuration.features.sizes(inputs)
-    work_of_all = (values + VALUE_WORK * len(inputs)) * published.view.size + CHARACTER_WORK * characters
+    work_of_all = (values + VALUE_WORK * len(inputs)) * published.size + CHARACTER_WORK * characters
     if isinstance(inputs, Records):
         work_of_all += RECORD_WORK * len(inputs)
     if work_of_all <= INLINE_WORK_MAX and values <= INLINE_VALUES_MAX:

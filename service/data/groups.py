@@ -19,8 +19,8 @@ GROUPS: tuple[dict[str, Any], ...] = (
     },
     {
         "title": "Decisions and promises",
-        "about": "Costs of errors, limits, error rates, alarms, probabilities. A change takes effect at once.",
-        "parts": ["costs", "capacity", "promise", "alarm", "watch", "calibration"],
+        "about": "Costs of errors, limits, error rates, alarms, novelty, probabilities. A change takes effect at once.",
+        "parts": ["costs", "capacity", "promise", "alarm", "novelty", "watch", "calibration"],
         "at_once": True,
     },
     {

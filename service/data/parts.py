@@ -51,6 +51,8 @@ few for a smaller rate.
 """
 PROMISED_MAX = 32  # maximum number of classes with a rate of their own: each has 12 KB of counts
 LEVEL_MIN, LEVEL_MAX = 1e-6, 0.5  # of an alarm
+NOVEL_MIN, NOVEL_MAX, NOVEL = 0.002, 0.5, 0.01
+"""The least and the largest level of novelty, and its default. The least p-value is 1/513."""
 
 Positive = Annotated[float, Field(gt=0, lt=BOUND_MAX)]
 
@@ -288,6 +290,24 @@ def _checked_alarm(value: Any) -> Any:
     return {"level": float(level)}
 
 
+def _checked_novelty(value: Any) -> Any:
+    """Return the level at which an x is novel: the share of usual x that may count as novel. True means the default.
+    Raise an error for anything else.
+    """
+    if value is None or value is False:
+        return None
+    given = {"level": NOVEL} if value is True else value
+    level = given["level"] if isinstance(given, dict) and given.keys() == {"level"} else None
+    if isinstance(level, bool) or not isinstance(level, int | float) or not NOVEL_MIN <= level <= NOVEL_MAX:
+        allowed = f"true, false, or an object with a level from {NOVEL_MIN} to {NOVEL_MAX}"
+        raise refusal("novelty", f'novelty must be {allowed}, such as {{"level": {NOVEL}}}, got {shown(value)}')
+    return {"level": float(level)}
+
+
+NoveltyPart = Annotated[
+    dict[Literal["level"], float] | None,
+    BeforeValidator(_checked_novelty, json_schema_input_type=bool | dict[Literal["level"], float] | None),
+]
 AlarmPart = Annotated[dict[Literal["level"], float] | None, BeforeValidator(_checked_alarm)]
 
 
@@ -348,6 +368,11 @@ class Configuration(Part):
     alarm: AlarmPart = Field(
         None,
         description="with which probability a stream whose errors never become more frequent may ever cause an alarm",
+    )
+    novelty: NoveltyPart = Field(
+        None,
+        description="compare each x with a sample of the x seen before; true, or the level at which an x is novel: the "
+        "share of usual x that may count as novel. decide then asks",
     )
     labels: Labelling = Labelling()
     show: Show | None = Field(None, description="how an x is shown to people; null: as names and numbers")

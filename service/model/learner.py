@@ -397,6 +397,11 @@ class ModelLearner:
         encoder = self.warmup.encoder
         return cast("Rows", inputs) if encoder is None else encoder.rows(inputs, self.solver.kernel, dim, dtype)
 
+    @property
+    def reading(self) -> Callable[[Inputs], Rows] | None:
+        """Return the function that reads a batch, once the warm-up has found columns. The columns stay as they are."""
+        return self._read if self.warmup.begun else None
+
     def _read(self, inputs: Inputs) -> Rows:
         """Return a batch as rows, without any change of the columns. Each x is read by itself."""
         dim, dtype = self.configuration.features.dim, self.configuration.dtype

@@ -8,7 +8,7 @@ event that contains a whole state, do not change the model but replace it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from copy import deepcopy
 from dataclasses import replace
 from itertools import chain
@@ -19,7 +19,7 @@ import numpy as np
 from hinged.service import limits
 from hinged.service.data.configuration import shown_configuration
 from hinged.service.data.examples import SERVER_ID
-from hinged.service.data.inputs import content_of
+from hinged.service.data.inputs import Inputs, content_of
 from hinged.service.model.annotators import Given
 from hinged.service.model.events import ModelEvent
 from hinged.service.model.events.base import Outcome
@@ -28,6 +28,7 @@ from hinged.service.model.events.states import ModelRolledBack
 from hinged.service.model.hooks import Hooks
 from hinged.service.model.learner import Epoch, ModelLearner
 from hinged.service.model.metrics import UNKNOWN
+from hinged.service.model.novelty import Novelty
 from hinged.service.model.pending import Prediction
 from hinged.service.model.predictions import score_of, together
 from hinged.service.model.state import State, was_undone
@@ -66,7 +67,10 @@ class Model(State):
         self._check_next(position)
         self.at_ms = max(self.at_ms, event.at_ms)
         self.pending.expire(self.at_ms)
+        solver = self.learner.solver
         outcome = event.apply(self, position, epoch)
+        if self.novelty is not None and self.learner.solver is not solver:  # the columns may have changed, too
+            self.novelty = self.novelty.renewed(self.learner.reading)
         self.position = position
         if event.MARKED:
             self.mark(event.KIND)
@@ -120,6 +124,14 @@ class Model(State):
         self.rations = self.rations.changed(self.configuration.capacity)
         self.pool.change(self.learner.rows)
         self.pending.change(self.learner.rows)
+        if self.configuration.novelty is None:
+            self.novelty = None
+        elif self.novelty is not None:
+            self.novelty = self.novelty.changed(self.learner.rows, self.learner.reading)
+        else:
+            waiting = {c.id: c.x for c in self.pool} | {p.id: p.x for p in self.pending}
+            ids = list(waiting)
+            self.novelty = Novelty().saw(ids, lambda r: waiting[ids[r]], self.learner.reading)
 
     def replace_learner(self, learner: ModelLearner) -> None:
         """Let another learner predict from now on."""
@@ -139,8 +151,24 @@ class Model(State):
         taught.metrics.configure(taught.configuration, taught.labels.names)
         self.replace_learner(taught)
 
+    def unseen(self, ids: Sequence[str]) -> list[int]:
+        """Return the indices of the examples that `see` must be told of: those that neither wait in the pool nor for
+        their label.
+        """
+        if self.novelty is None:
+            return []
+        return [r for r, given in enumerate(ids) if not self.pool.find(given) and not self.pending.find(given, 0)]
+
+    def see(self, unseen: Sequence[int], ids: Sequence[str], x_of: Callable[[int], Inputs]) -> None:
+        """Let the novelty see x that came for the first time. x_of: returns the x of an index."""
+        if self.novelty is not None:
+            new = [ids[r] for r in unseen]
+            self.novelty = self.novelty.saw(new, lambda n: self.learner.rows(x_of(unseen[n])), self.learner.reading)
+
     def keep(self, predictions: Sequence[Prediction]) -> None:
         """Store predictions until their labels come, with what the solver will need then."""
+        ids = [prediction.id for prediction in predictions]
+        self.see(self.unseen(ids), ids, lambda r: predictions[r].x)
         asked = self.learner.answers([prediction.x for prediction in predictions])
         if asked is not None:
             predictions = [replace(each, asked=then) for each, then in zip(predictions, asked, strict=True)]
@@ -158,7 +186,8 @@ class Model(State):
         ids = [given for given in event.ids if given is not None]
         late = self._late(event) if self.pending else {}
         asked = [late[r].asked if r in late else None for r in range(m)] if late else None
-        begin = 0
+        names = [event.id_of(r) for r in range(m)] if self.novelty is not None else []
+        unseen, begin = self.unseen(names), 0
         for columns, found in together(self.learner.learn(event, asked)):
             end = begin + found.size
             numbers[begin:end] = found
@@ -181,6 +210,7 @@ class Model(State):
                 self.pending.pop(given)
         self.alerts = self.alerts.without(ids)
         self.learned += m
+        self.see(unseen, names, event.inputs.row)
         for shadow in self.shadows.values():
             shadow.challenge(event)
         noticed = tuple(kind for kind, count in self.metrics.noticed.items() if count > before[kind])
@@ -249,7 +279,8 @@ class Model(State):
 
     def published(self) -> Published:
         """Return the current state, for predictions."""
-        return Published.of(self.learner, self.position, self.learned)
+        seen = None if self.novelty is None else self.novelty.compared
+        return Published.of(self.learner, self.position, self.learned, seen)
 
     def describe(self, now_ms: int = 0, *, full: bool = False) -> dict[str, Any]:
         """Return the figures of the model. now_ms: the time at which leases are checked, or the newest event's time if
@@ -275,6 +306,8 @@ class Model(State):
         }
         if self.rations:
             figures["capacity"] = self.rations.figures(max(now_ms, self.at_ms))
+        if self.novelty is not None:
+            figures["novelty"] = self.novelty.figures()
         if self.alerts:
             figures["alerts"] = {"waiting": len(self.alerts.waiting), "raised": self.alerts.raised}
         if self.set_aside:

@@ -195,6 +195,17 @@ class AlertsFacts(TypedDict):
 
 
 @with_config(STRICT)
+class NoveltyFacts(TypedDict):
+    """The sample of the x that were seen (novelty.py). xs, rows: facts of batches, which their reader checks."""
+
+    seen: Count
+    fresh: Count
+    ids: list[str]
+    xs: NotRequired[dict[str, Any]]
+    rows: NotRequired[dict[str, Any]]
+
+
+@with_config(STRICT)
 class StateFacts(TypedDict):
     """The whole state."""
 
@@ -220,6 +231,7 @@ class StateFacts(TypedDict):
     hooks: NotRequired[HooksFacts]
     rations: NotRequired[dict[str, AllowanceFacts]]
     alerts: NotRequired[AlertsFacts]
+    novelty: NotRequired[NoveltyFacts]
 
 
 FACTS: TypeAdapter[StateFacts] = TypeAdapter(StateFacts)

@@ -28,6 +28,7 @@ from hinged.service.model.hooks import Hooks
 from hinged.service.model.jobs import Jobs
 from hinged.service.model.learner import ModelLearner
 from hinged.service.model.metrics import UNKNOWN, Prequential
+from hinged.service.model.novelty import Novelty
 from hinged.service.model.pending import Pending
 from hinged.service.model.pool import Pool
 from hinged.service.model.revisions import Revisions
@@ -81,6 +82,7 @@ class State:
         self.hooks = Hooks()
         self.rations = Rations.new(configuration.capacity)
         self.alerts = Alerts()
+        self.novelty = None if configuration.novelty is None else Novelty()
 
     @property
     def configuration(self) -> Configuration:
@@ -113,8 +115,11 @@ class State:
         return self.learner.room
 
     def memory_bytes(self) -> int:
-        """Return the memory of points, coefficients and kernel rows in bytes, including the challengers' memory."""
-        return sum(learner.solver.memory_bytes() for learner in self.learners)
+        """Return the memory of points, coefficients and kernel rows in bytes, including the challengers' memory and the
+        novelty's.
+        """
+        own = 0 if self.novelty is None else self.novelty.memory_bytes()
+        return own + sum(learner.solver.memory_bytes() for learner in self.learners)
 
     # -- writing and reading --------------------------------------------------------------------------------------
 
@@ -156,6 +161,9 @@ class State:
         if self.rations:
             facts["rations"], own = self.rations.state()
             arrays |= {f"rations.{key}": array for key, array in own.items()}
+        if self.novelty is not None:
+            facts["novelty"], own = self.novelty.state()
+            arrays |= {f"novelty.{key}": array for key, array in own.items()}
         for name, part in self._parts().items():
             facts[name], part_arrays = part.state()
             arrays |= {f"{name}.{key}": array for key, array in part_arrays.items()}
@@ -216,6 +224,10 @@ class State:
         model.hooks = Hooks.of(facts.get("hooks"))
         model.alerts = Alerts.of(facts.get("alerts"))
         model.rations = model.rations.loaded(facts.get("rations", {}), part("rations."))
+        if (model.novelty is None) != ("novelty" not in facts):
+            raise ValueError("the snapshot's novelty differs from its configuration")
+        if model.novelty is not None:
+            model.novelty = Novelty.of(facts["novelty"], part("novelty."))
         model._check(arrays)
         return model
 
@@ -277,6 +289,9 @@ class State:
         if len(self.pool) > self.pool.most or len(self.pending) > self.pending.most:
             raise ValueError("the snapshot has more candidates or pending predictions than its configuration allows")
         waiting = [*(candidate.x for candidate in self.pool), *(p.x for p in self.pending)]
+        if self.novelty is not None:
+            waiting += self.novelty.xs
+            self.novelty.check(self.configuration.features.dim, self.configuration.dtype)
         if waiting:
             self._check_x(waiting)
 
@@ -319,5 +334,6 @@ def ids_of(snapshot: bytes) -> list[str | None]:
         *(answer["id"] for answer in facts.get("annotators", {}).get("answers", ())),
         *(given for given, _ in facts.get("revisions", {}).get("newest", ())),
         *(alert[0] for alert in facts.get("alerts", {}).get("waiting", ())),
+        *facts.get("novelty", {}).get("ids", ()),
         *(given for learner in learners for given in learner.get("warm_ids", ())),
     ]

@@ -21,6 +21,7 @@ from hinged.service.model.promises.sets import Limits
 from hinged.solvers.core.kernels import Kernel
 from hinged.solvers.core.reports import View
 from hinged.solvers.core.rows import Rows
+from hinged.solvers.scores.novelty import Sample
 from hinged.solvers.scores.selection import distances, is_wanted
 from hinged.solvers.scores.sigmoid import Calibration
 from hinged.solvers.scores.venn_abers import VennAbers
@@ -40,6 +41,7 @@ class Decided:
 
     outside: for each row, what lies outside everything learned, if decision values were computed.
     sets (m, classes): the sets of labels (promises/sets.py); None without a promise.
+    novelty (m,): the p-values of novelty, NaN while nothing is compared (novelty.py); None without novelty.
     """
 
     columns: Array
@@ -47,12 +49,14 @@ class Decided:
     probabilities: Array
     outside: Outside = field(default_factory=dict)
     sets: Array | None = None
+    novelty: Array | None = None
 
     def part(self, begin: int, end: int) -> Decided:
         """Return the decisions for rows begin to end - 1."""
         outside = {r - begin: found for r, found in self.outside.items() if begin <= r < end}
-        sets = None if self.sets is None else self.sets[begin:end]
-        return Decided(self.columns[begin:end], self.numbers[begin:end], self.probabilities[begin:end], outside, sets)
+        columns, numbers, chances = (a[begin:end] for a in (self.columns, self.numbers, self.probabilities))
+        sets, novelty = (None if a is None else a[begin:end] for a in (self.sets, self.novelty))
+        return Decided(columns, numbers, chances, outside, sets, novelty)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +65,7 @@ class Published:
 
     costs, chances: what decisions cost, and the probabilities by the long memory (decisions/); None without them.
     promise: the thresholds of the sets (promises/); None without a promise.
+    sample: the sample with which x are compared (novelty.py); None without novelty, and while nothing is compared.
     """
 
     view: View
@@ -76,6 +81,12 @@ class Published:
     costs: CostTable | None = None
     chances: Chances | None = None
     promise: Limits | None = None
+    sample: Sample | None = None
+
+    @property
+    def size(self) -> int:
+        """Return the number of kernel values, features and distances computed per row."""
+        return self.view.size + (0 if self.sample is None else self.sample.size)
 
     @property
     def known(self) -> tuple[str, ...]:
@@ -100,21 +111,29 @@ class Published:
         Before the first example no class is known. During a warm-up, the most frequent class may be the only
         prediction.
         """
-        m = len(inputs)
         if not self.labels:
-            return self._unseen(m, UNKNOWN)
+            return self._unseen(inputs, UNKNOWN)
         if self.majority != UNKNOWN:
-            return self._unseen(m, self.majority)
+            return self._unseen(inputs, self.majority)
         rows, outside = self.seen(inputs)
         columns = self.view.decision(rows)
         numbers = numbers_of(columns, len(self.labels))
         sets = self._sets(columns, numbers)
-        return Decided(columns, numbers, self.calibration(columns, numbers), outside, sets)
+        return Decided(columns, numbers, self.calibration(columns, numbers), outside, sets, self._novelty(inputs, rows))
 
-    def _unseen(self, m: int, number: int) -> Decided:
+    def _unseen(self, inputs: Inputs, number: int) -> Decided:
         """Return decisions without decision values."""
+        m = len(inputs)
         columns, numbers = np.zeros((m, 0)), np.full(m, number, np.int32)
-        return Decided(columns, numbers, np.full(m, np.nan), sets=self._sets(columns, numbers))
+        sets, novelty = self._sets(columns, numbers), self._novelty(inputs)
+        return Decided(columns, numbers, np.full(m, np.nan), sets=sets, novelty=novelty)
+
+    def _novelty(self, inputs: Inputs, rows: Rows | None = None) -> Array | None:
+        if self.configuration.novelty is None:
+            return None
+        if self.sample is None:
+            return np.full(len(inputs), np.nan)
+        return self.sample.compare(self.seen(inputs)[0] if rows is None else rows)[1]
 
     def _sets(self, columns: Array, numbers: Array) -> Array | None:
         return None if self.promise is None else self.promise.sets(columns, numbers)
@@ -181,9 +200,9 @@ class Published:
         return len(self.labels) > 1 and self.majority == UNKNOWN
 
     @classmethod
-    def of(cls, learner: ModelLearner, position: int, examples: int) -> Published:
+    def of(cls, learner: ModelLearner, position: int, examples: int, sample: Sample | None = None) -> Published:
         """Return the current state of a model's learner. position: its position in the log. examples: the number of
-        examples learned so far.
+        examples learned so far. sample: as in the state.
         """
         encoder, metrics = learner.warmup.encoder, learner.metrics
         memory, promise = metrics.memory, metrics.promise
@@ -202,4 +221,5 @@ class Published:
             costs=memory.table if memory is not None else None,
             chances=memory.chances() if memory is not None else None,
             promise=promise.limits(tuple(learner.labels.labels)) if promise is not None else None,
+            sample=sample,
         )

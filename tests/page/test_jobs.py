@@ -280,7 +280,7 @@ def test_each_job_takes_as_many_clicks_and_keys_as_the_table_says(client, server
         hand.page.locator("pre.code").first.wait_for()  # the page has loaded everything before the server ends
         hand.told(SIGN_IN)
         counts[SIGN_IN] = hand.counts["clicks"], hand.counts["keys"]
-        hand = Hand(one)
+        hand = Hand(hand.tab)
         make_and_revoke_a_key(hand)
         hand.told(KEYS)
         assert {key.name for key in read_keys(keys)} == {"me"}

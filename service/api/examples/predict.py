@@ -11,7 +11,7 @@ from typing import Any, TypeAlias, cast
 from hinged.service.api.dispatch import Brought, Change, Context, Handling, Packed
 from hinged.service.api.examples.learn import RESULT_VALUES
 from hinged.service.commands.decide import decide
-from hinged.service.commands.predict import Decisions, make_decisions, promised
+from hinged.service.commands.predict import Decisions, make_decisions
 from hinged.service.data.answers import VALUES_MAX, Answer, Parts
 from hinged.service.data.batches import read_batch
 from hinged.service.data.examples import (
@@ -214,9 +214,7 @@ def _results(ids: list[str | None], decisions: Decisions, begin: int, end: int) 
             result["support_vectors"] = found.support_vectors[r]
         if r in found.outside:
             result["outside"] = found.outside[r]
-        if found.sets is not None:
-            result |= promised(found.published, found.sets[r])
-        results.append(result)
+        results.append(result | found.judged[r])
     return results
 
 

@@ -63,6 +63,8 @@ class ExampleForgotten(_Change, NamesNoExample):
         for given in forgotten(prediction.id for prediction in model.pending):
             model.pending.pop(given)
         model.alerts = model.alerts.without(forgotten(model.alerts.waiting))
+        if model.novelty is not None:
+            model.novelty = model.novelty.without(forgotten(model.novelty.ids), model.learner.reading)
         folds = False
         for learner in model.learners:
             learner.forget_candidates(forgotten(given for given in learner.warmup.ids if given is not None))

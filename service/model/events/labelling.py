@@ -117,8 +117,10 @@ class CandidatesOffered(ModelEvent):
 
     def apply(self, model: Model, position: int, epoch: Epoch | None) -> Outcome:
         """Put the candidates into the pool."""
+        unseen = model.unseen(self.ids)
         for learner in model.learners:
             learner.offer(self.inputs, self.ids)
+        model.see(unseen, self.ids, self.inputs.row)
         parts = zip(self.ids, self.digests, self.labels, self.shows or [None] * len(self.ids), strict=True)
         candidates = [
             Candidate(given, self.inputs.row(r), digest, label, show)

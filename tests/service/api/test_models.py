@@ -81,6 +81,7 @@ def test_every_default_of_a_configuration_is_filled_in(ask, said, more):
         "watch": None,
         "promise": None,
         "alarm": None,
+        "novelty": None,
         "precision": "float32",
         "points_max": 10_000,
         "when_full": "remove",
