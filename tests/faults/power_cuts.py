@@ -1,11 +1,11 @@
 """A power cut after each write of a server: every state of the disk that it may leave is opened.
 
-    TMPDIR=/dev/shm python -m tests.faults.power_cuts --histories 200 --states 100
+    TMPDIR=/dev/shm python -m tests.faults.power_cuts --histories 200 --states 100 [--store redis]
 
 A client creates models, learns, corrects, forgets, labels, and deletes models. The server stops, is killed, and starts
 again. The keys of a key file are made and revoked. Each change of a file is recorded (recording.c). Then the power is
 cut after some of the recorded calls, and each state of the disk that this may leave (recorded_disk.py) is opened as a
-store. The results are:
+store. With `--store redis` the disk is that of a Redis server, which is stopped and killed too. The results are:
 
 states      Number of different states of the disk.
 unopenable  Number of states that the store or the key file refuses, or in which it finds damage.
@@ -13,7 +13,7 @@ lost        Number of acknowledged events that are not there.
 invented    Number of events that are neither as before nor as after the request in progress, and of models that were
             deleted and are there.
 bytes       Number of states with the id of an example whose forgetting was acknowledged: on the disk as the power cut
-            left it, or once the store was opened and closed.
+            left it, or once the store was opened and closed. With Redis only the latter counts.
 keys        Number of keys that were made and are not there, or were revoked and are there.
 unserved    Number of states, of one in 200, from which a server does not start or does not serve each model.
 """
@@ -25,17 +25,19 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, suppress
 from pathlib import Path
 
 from hinged.client import Client
 from hinged.service.edge.keys import read_keys
 from hinged.service.errors import Invalid, StoreUnavailable
-from hinged.service.store.base import Lost
+from hinged.service.store.base import Damaged, Lost
 from hinged.service.store.division import division_of, name_of
+from hinged.service.store.redis import RedisStore
 from hinged.service.store.sqlite import SQLiteStore
 from tests.faults.recorded_disk import Disk, Recording, on_disk, put
 from tests.helpers import server, zygote
+from tests.helpers.redis_server import RedisServer
 from tests.helpers.server import PATIENCE_S, RunningServer, eventually
 
 DENSE = {"kernel": {"type": "rbf", "gamma": 1.0}, "C": 10, "features": {"type": "dense", "dim": 2}}
@@ -61,20 +63,16 @@ class History:
     acknowledgements by id.
     """
 
-    def __init__(self, folder, seed, steps):
-        self.rng = random.Random(seed)
-        self.processes = self.rng.choice([1, 1, 2])
-        self.recording = Recording(folder, folder / "disk")
-        self.data, self.keys = self.recording.root / "data", self.recording.root / "keys.json"
+    def __init__(self, store, seed, steps):
+        self.rng, self.store = random.Random(seed), store
         self.told, self.forgotten, self.known, self.named = [({}, [])], {}, {}, []
         self.serial = 0
-        self.server = RunningServer(self.data, snapshot_examples=40, processes=self.processes)
-        self.server.log = folder / "server.log"
-        self.server.env |= self.recording.env
+        self.server = store.server
         with ExitStack() as stack:
+            stack.enter_context(store)
             self.key_maker = subprocess.Popen(
-                [sys.executable, "-c", KEYS, str(self.keys)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-                env=self.server.env,
+                [sys.executable, "-c", KEYS, str(store.recording.root / "keys.json")], stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE, text=True, env=self.server.env | store.recording.env,
             )  # fmt: skip
             stack.callback(self.key_maker.communicate)
             self.client = stack.enter_context(Client(self.server.url))
@@ -89,8 +87,8 @@ class History:
 
     def acknowledge(self):
         """Note what the store now holds, and record that all of it is acknowledged."""
-        self.told.append((events_of(self.data, reading=True), sorted(self.named)))
-        self.recording.mark(len(self.told) - 1)
+        self.told.append((self.store.events(), sorted(self.named)))
+        self.store.recording.mark(len(self.told) - 1)
 
     def start(self):
         self.server.start()
@@ -101,6 +99,7 @@ class History:
             self.server.terminate()
         else:
             self.server.kill_all()
+        self.store.start_again(self.rng)
         self.start()
         for name in self.known:
             eventually(lambda name=name: self.client.model(name)["state"] == "serving")
@@ -184,6 +183,104 @@ def events_of(data, *, reading=False):
     return found
 
 
+class SQLiteDisk:
+    """A recorded disk with the store of a server, SQLite."""
+
+    def __init__(self, folder, rng):
+        self.recording = Recording(folder, folder / "disk")
+        self.data, self.processes = self.recording.root / "data", rng.choice([1, 1, 2])
+        self.server = RunningServer(self.data, snapshot_examples=40, processes=self.processes)
+        self.server.log = folder / "server.log"
+        self.server.env |= self.recording.env
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        pass
+
+    def start_again(self, rng):
+        """Start what has to run before the server."""
+
+    def events(self):
+        return events_of(self.data, reading=True)
+
+    def opened(self, files, root):
+        """Open a state of the disk. Return its events, and all bytes that were on it before and after."""
+        found = events_of(root / "data")
+        return found, (*files.values(), *on_disk(root).values())
+
+    def served(self, root, found):
+        return served(found, RunningServer(root / "data", processes=self.processes))
+
+
+class RedisDisk:
+    """A recorded disk of the Redis server that is the store of a server."""
+
+    def __init__(self, folder, rng):
+        del rng
+        self.recording = Recording(folder, folder / "disk")
+        self.redis = RedisServer(self.recording.root, environment=self.recording.env)
+        self.redis.log = folder / "redis.log"
+        self.server = RunningServer(folder / "data", snapshot_examples=40, store=self.redis.url)
+
+    def __enter__(self):
+        self.redis.start()
+        return self
+
+    def __exit__(self, *_):
+        self.redis.kill()
+
+    def start_again(self, rng):
+        """Stop, kill or keep the Redis server, or let it write its files again."""
+        todo = rng.choice(["stop", "kill", "rewrite", "keep"])
+        if todo == "rewrite":
+            with self.redis.client() as client:
+                client.bgrewriteaof()
+        elif todo != "keep":
+            getattr(self.redis, todo)()
+            self.redis.start()
+
+    def events(self):
+        with closing(RedisStore(self.redis.url, reading=True)) as store:
+            return {name: dict(store.read(name, 0)) for name in store.models()}
+
+    def opened(self, files, root):
+        """As of SQLiteDisk. Redis removes old files in the background, so only the files of a stopped Redis count."""
+        del files
+        redis = RedisServer(root)
+        redis.log = root.with_suffix(".log")
+        with suppress(RuntimeError):
+            redis.start()
+        if redis.process.poll() is not None:  # sectors of the last write are missing
+            manifest = root / "appendonlydir" / "appendonly.aof.manifest"
+            subprocess.run(
+                ["redis-check-aof", "--fix", manifest], input="y", text=True, check=False, capture_output=True
+            )
+            try:
+                redis.start()
+            except RuntimeError as error:
+                raise StoreUnavailable(f"Redis does not start: {error}") from error
+        with closing(RedisStore(redis.url)) as store:
+            found = {name: self._sound(store.read(name, 0)) for name in store.models()}
+        redis.stop()
+        return found, tuple(on_disk(root).values())
+
+    def _sound(self, events):
+        """Return the events by position, up to an event of which sectors are missing. Redis does not notice these."""
+        found = []
+        with suppress(Damaged):
+            found.extend(events)
+        return dict(found)
+
+    def served(self, root, found):
+        with RedisServer(root) as redis:
+            return served(found, RunningServer(root / "data", store=redis.url))
+
+
+STORES = {"sqlite": SQLiteDisk, "redis": RedisDisk}
+
+
 def compare(found, before, after):
     """Return how many events are lost, and how many are invented, where a request was in progress after `before`."""
     lost = invented = 0
@@ -209,7 +306,7 @@ def open_state(files, history, acknowledged, results):
             history.told[min(acknowledged + more, len(history.told) - 1)] for more in (0, 1)
         )
         try:
-            found = events_of(root / "data")
+            found, content = history.store.opened(files, root)
             named = [key.name for key in read_keys(root / "keys.json")] if (root / "keys.json").exists() else []
         except (StoreUnavailable, Invalid, OSError) as error:
             results["unopenable"] += 1
@@ -220,17 +317,17 @@ def open_state(files, history, acknowledged, results):
         results["lost"] += lost
         results["invented"] += invented
         results["keys"] += sorted(named) not in (keys, keys_after)
-        content = b"\0".join((*files.values(), *on_disk(root).values()))
+        content = b"\0".join(content)
         gone = [given for given, mark in history.forgotten.items() if mark <= acknowledged]
         results["bytes"] += any(given.encode() in content for given in gone)
         if results["states"] % SERVED_EVERY == 0:
             results["served"] += 1
-            results["unserved"] += not served(root / "data", found, history.processes)
+            results["unserved"] += not history.store.served(root, found)
 
 
-def served(data, models, processes):
-    """Return whether a server starts from this folder and serves these models."""
-    with RunningServer(data, processes=processes) as running, Client(running.url) as client:
+def served(models, running):
+    """Return whether a server starts and serves these models."""
+    with running, Client(running.url) as client:
         end = time.monotonic() + PATIENCE_S
         while time.monotonic() < end:
             states = {client.model(name)["state"] for name in models}
@@ -240,10 +337,12 @@ def served(data, models, processes):
     return False
 
 
-def cut_everywhere(folder, seed, steps, states, results):
+def cut_everywhere(disk_of, folder, seed, steps, states, results):
     """Run one history, and open some states of the disk that a power cut may leave."""
-    history, rng = History(folder, seed, steps), random.Random(seed)
-    calls = history.recording.calls()
+    rng = random.Random(seed)
+    recorded = disk_of(folder, rng)
+    history = History(recorded, seed, steps)
+    calls = recorded.recording.calls()
     per_call = states / max(1, len(calls))
     disk, seen = Disk(), set()
     for call in calls:
@@ -255,15 +354,15 @@ def cut_everywhere(folder, seed, steps, states, results):
                 seen.add(key)
                 results["states"] += 1
                 open_state(files, history, disk.acknowledged, results)
-    assert disk.written() == on_disk(history.recording.root), "the recording is not complete"
+    assert disk.written() == on_disk(recorded.recording.root), "the recording is not complete"
 
 
-def main(histories, states, seed, steps=40):
+def main(histories, states, seed, steps=40, store="sqlite"):
     """Run histories with this many states each; return the results."""
     results = Counter(unopenable=0, lost=0, invented=0, bytes=0, keys=0, unserved=0)
     for number in range(histories):
         with tempfile.TemporaryDirectory() as folder:
-            cut_everywhere(Path(folder), seed + number, steps, states, results)
+            cut_everywhere(STORES[store], Path(folder), seed + number, steps, states, results)
     return results
 
 
@@ -275,8 +374,9 @@ if __name__ == "__main__":
     parser.add_argument("--histories", type=int, default=20)
     parser.add_argument("--states", type=int, default=100, help="states of each history")
     parser.add_argument("--seed", type=int, default=int(time.time()))
+    parser.add_argument("--store", choices=STORES, default="sqlite")
     options = parser.parse_args()
     server.forked = zygote.start  # the servers start many times
-    results = main(options.histories, options.states, options.seed)
+    results = main(options.histories, options.states, options.seed, store=options.store)
     print(f"{options.histories} histories, seed {options.seed}:", ", ".join(f"{k}: {v}" for k, v in results.items()))
     sys.exit(any(results[fault] for fault in FAULTS))

@@ -59,6 +59,7 @@ class Disk:
         elif kind == "s" and path in self.folders:
             for change in self.folders[path]:
                 _rename(self.names, *change)
+                self._arrived(path, *change)
             self.folders[path] = []
         elif kind == "s":
             file = self.now[path]
@@ -82,6 +83,13 @@ class Disk:
 
     def _note(self, path, file):
         self.folders[_folder(path)].append(((path, file),))
+
+    def _arrived(self, folder, *change):
+        """Forget what the folder that a file came from still has to write about it: a rename is whole or not at all."""
+        file = change[-1][1]
+        for path, _ in change:
+            if file is not None and (other := _folder(path)) != folder:
+                self.folders[other] = [each for each in self.folders[other] if file not in dict(each).values()]
 
     def written(self):
         """Return the files with everything that was written, as after the end of a process."""

@@ -3,7 +3,8 @@
    Each call that changes a file, a name or what is on the disk adds a record to the file in RECORD, once it has
    succeeded. One lock covers call and record in all threads and processes, so the records are in the order of the
    calls. A record is a head, the path, and data: bytes that were written, or the new path of a rename. The index of
-   SQLite's log (-shm) is memory, so it is left out. */
+   SQLite's log (-shm) is memory, so it is left out. What a program writes to a stream of stdio is recorded as one write
+   when the file is synced. */
 
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -29,8 +30,15 @@ static pthread_mutex_t turn = PTHREAD_MUTEX_INITIALIZER;
 
 static const char *below(const char *path)
 {
+    static __thread char space[2][2 * PATH_MAX];
+    static __thread int turns;
     const char *root = getenv("RECORDED");
     size_t size = root ? strlen(root) : 0;
+    if (size && path[0] != '/') {
+        char *whole = space[turns++ % 2];
+        if (!getcwd(whole, PATH_MAX)) return NULL;
+        path = strncat(strcat(whole, "/"), path, PATH_MAX - 2);
+    }
     if (!size || strncmp(path, root, size) || strstr(path, "-shm") || strstr(path, " (deleted)")) return NULL;
     return path[size] == '/' ? path + size + 1 : path[size] ? NULL : ".";
 }
@@ -45,7 +53,7 @@ static const char *path_of(int file, char *path)
     errno = before;
     if (size < 0) return NULL;
     path[size] = 0;
-    return below(path);
+    return path[0] == '/' ? below(path) : NULL;
 }
 
 static int lock(void)
@@ -75,10 +83,27 @@ static void note(int record, int good, char kind, const char *path, const void *
     return result; \
 } while (0)
 
+static FILE *streams[64];
+
+static void note_stream(int file, const char *path)
+{
+    struct stat about;
+    char *content;
+    int record, at;
+    for (at = 0; at < 64 && !(streams[at] && fileno(streams[at]) == file); at++) continue;
+    if (at == 64 || fstat(file, &about)) return;
+    content = malloc(about.st_size + 1);
+    if (pread(file, content, about.st_size, 0) != about.st_size) abort();
+    record = lock();
+    note(record, 1, 'w', path, content, about.st_size, 0);
+    free(content);
+}
+
 int fsync(int file)
 {
     char link[PATH_MAX]; const char *path = path_of(file, link);
     if (!path) return REAL(fsync)(file);
+    note_stream(file, path);
     RECORDED_CALL(int, result == 0, REAL(fsync)(file), 's', path, NULL, 0, 0);
 }
 
@@ -125,6 +150,33 @@ static int opened(const char *name, int flags, mode_t mode)
 
 int open(const char *name, int flags, ...) { MODE(flags) return opened(name, flags, mode); }
 int open64(const char *name, int flags, ...) { MODE(flags) return opened(name, flags | O_LARGEFILE, mode); }
+
+static FILE *stream(const char *name, const char *mode)
+{
+    const char *path = mode[0] == 'w' ? below(name) : NULL;
+    FILE *found;
+    int file, at;
+    if (!path) return REAL(fopen)(name, mode);
+    file = open(name, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    found = file < 0 ? NULL : fdopen(file, mode);
+    pthread_mutex_lock(&turn);
+    for (at = 0; found && at < 64; at++) if (!streams[at]) { streams[at] = found; break; }
+    pthread_mutex_unlock(&turn);
+    if (at == 64) abort();
+    return found;
+}
+
+FILE *fopen(const char *name, const char *mode) { return stream(name, mode); }
+FILE *fopen64(const char *name, const char *mode) { return stream(name, mode); }
+
+int fclose(FILE *file)
+{
+    int at;
+    pthread_mutex_lock(&turn);
+    for (at = 0; at < 64; at++) if (streams[at] == file) streams[at] = NULL;
+    pthread_mutex_unlock(&turn);
+    return REAL(fclose)(file);
+}
 
 int mkdir(const char *name, mode_t mode)
 {
