@@ -6,6 +6,7 @@ is as hard as guessing the key. The digest costs each request only a microsecond
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import hmac
 import logging
@@ -182,8 +183,8 @@ def revoke_key(path: Path, name: str) -> None:
 class _Edit:
     """A change of a key file.
 
-    The file is replaced as a whole or not changed, and only its owner may read it. The new file is also the lock,
-    because only one process can create it.
+    The file is replaced as a whole or not changed, and only its owner may read it. The new file is locked, until its
+    process ends. So changes wait for each other, and what a killed change has left does not matter.
     """
 
     def __init__(self, path: Path) -> None:
@@ -193,10 +194,8 @@ class _Edit:
 
     def __enter__(self) -> Self:
         try:
-            self.descriptor = os.open(self.new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        except FileExistsError:
-            busy = f"another change of {self.path} is in progress; if it has died, remove {self.new}"
-            raise Unavailable(busy) from None
+            while not self._locked():
+                pass
         except OSError as error:
             raise Unavailable(f"{self.new} cannot be written: {error.strerror}") from None
         try:
@@ -220,11 +219,24 @@ class _Edit:
             raise Unavailable(f"{self.path} cannot be replaced durably: {error.strerror}") from None
         os.close(self.descriptor)
 
-    def _give_up(self) -> None:
-        """Remove the new file, unless it is already in place. In that case a file with its name belongs to another
-        change.
-        """
+    def _locked(self) -> bool:
+        """Wait for the new file; return whether it still has its name. Another change may have put it in place."""
+        self.descriptor = os.open(self.new, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+        fcntl.flock(self.descriptor, fcntl.LOCK_EX)
+        if self._has_its_name():
+            os.fchmod(self.descriptor, 0o600)
+            os.ftruncate(self.descriptor, 0)
+            return True
+        os.close(self.descriptor)
+        return False
+
+    def _has_its_name(self) -> bool:
         with suppress(FileNotFoundError):
-            if os.path.samestat(os.fstat(self.descriptor), self.new.stat()):
-                self.new.unlink()
+            return os.path.samestat(os.fstat(self.descriptor), self.new.stat())
+        return False
+
+    def _give_up(self) -> None:
+        """Remove the new file, unless it is already in place."""
+        if self._has_its_name():
+            self.new.unlink()
         os.close(self.descriptor)
