@@ -17,6 +17,7 @@ from hinged.commands.stream import (
     StreamResult,
     Waiting,
     await_model,
+    percent,
     say,
     show_curl,
     show_table,
@@ -275,14 +276,14 @@ def answer_to_labels(server: ServerProcess, client: Client, console: Console) ->
     unsure = Unsure(client, console)
     say(
         console,
-        f"\nThe model {UNSURE} knows {LATE[0]}, {LATE[1]} and {LATE[2]} badly: {unsure.accuracy():.0%} of other digits "
-        f"are right. Label some of {TO_LABEL}: {client.url}/ui#/models/{UNSURE}/label",
+        f"\nThe model {UNSURE} knows {LATE[0]}, {LATE[1]} and {LATE[2]} badly: {percent(unsure.accuracy())} of other "
+        f"digits are right. Label some of {TO_LABEL}: {client.url}/ui#/models/{UNSURE}/label",
     )
     say(console, f"The server goes on at {client.url}; Ctrl-C stops it.")
     while server.running:
         try:
             if answered := unsure.look():
-                say(console, f"after {answered} answers: {unsure.accuracy():.0%} right")
+                say(console, f"after {answered} answers: {percent(unsure.accuracy())} right")
         except HingedError as error:
             if error.code != "not_found":
                 raise

@@ -98,12 +98,14 @@ def furnish(client):
     client.create_model(
         "mails", features={"type": "named"}, kernel={"type": "rbf"}, labels={"overlap": 2, "explore": 0}
     )
-    mails = [("Your invoice of May", 2, "ham"), ("You have won", 7, "spam"), ("Last reminder", 5, None)]
-    client.learn("mails", [{"x": {"subject": s, "links": n}, "y": y} for s, n, y in mails if y])
-    client.offer("mails", [{"id": "mail-3", "x": {"subject": s, "links": n}} for s, n, y in mails if y is None])
+    mails = [("Your invoice of May", 2, "ham"), ("You have won", 7, "spam")]
+    client.learn("mails", [{"x": {"subject": s, "links": n}, "y": y} for s, n, y in mails])
+    client.offer("mails", [{"id": "mail-3", "x": {"subject": "Last reminder", "links": 5}}])
     for annotator, label in (("ann", "ham"), ("bob", "spam")):
         (question,) = client.query("mails", n=1, annotator=annotator)["queries"]
         client.learn("mails", [{"id": question["id"], "y": label, "lease": question["lease"]}])
+    more = [f"Offer {k}" for k in range(1, 20)]  # each tab leases some
+    client.offer("mails", [{"id": subject, "x": {"subject": subject, "links": 3}} for subject in more])
 
 
 def to_top(page, title):

@@ -225,7 +225,7 @@ def settle_a_conflict(hand):
     hand.button("Begin labelling")
     hand.click(hand.page.get_by_role("region", name="Conflicts").get_by_role("button", name="spam bob"))
     eventually(lambda: hand.client.example("torn", "c")["label"] == "spam")
-    hand.page.get_by_text("c is settled").wait_for()
+    hand.page.locator(".question").get_by_text("c is settled").wait_for()
     hand.page.get_by_text("No question for you").wait_for()
 
 

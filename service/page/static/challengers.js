@@ -27,7 +27,7 @@ export function Challengers({ model, shadows, again }) {
   };
   const { champion } = shadows, rows = [["champion", champion], ...Object.entries(shadows.shadows)];
   return html`<section><${Problem} error=${error} />
-    <div class="scroll" tabindex="0" role="group" aria-label="Champion and challengers"><table><thead><tr><th scope="col">Name</th><th scope="col">Solver</th><th scope="col" class="number">Examples</th>
+    <div class="scroll" tabindex="0" role="group" aria-label="Champion and challengers"><table class="rivals"><thead><tr><th scope="col">Name</th><th scope="col">Solver</th><th scope="col" class="number">Examples</th>
       <th scope="col" class="number">Accuracy</th><th scope="col" class="number">Log loss</th><th scope="col" class="number">Support vectors</th><th scope="col">${may("admin") ? "Actions" : "State"}</th></tr></thead>
     <tbody>${rows.map(([name, it]) => html`<tr key=${name}><th scope="row"><${Name} of=${name} /></th><td>${it.configuration.solver}</td>
       <td class="number">${count(it.examples)}</td><td class="number">${percent(it.metrics.accuracy_window)}</td><td class="number">${figure(it.metrics.window.log_loss)}</td>

@@ -89,7 +89,7 @@ function Plan({ chosen, model, take, close }) {
   }, [target]);
   const use = (i, what) => setColumns((was) => was.map((c, k) => (
     k === i ? { ...c, use: what } : (what === "label" || what === "id") && c.use === what ? { ...c, use: "feature" } : c)));
-  const label = source.kind === "libsvm" ? labelled : columns.some((c) => c.use === "label");
+  const said = columns.find((c) => c.use === "label"), label = source.kind === "libsvm" ? labelled : Boolean(said);
   const begin = async (route) => {
     setBusy(true);
     setError(null);
@@ -130,7 +130,7 @@ function Plan({ chosen, model, take, close }) {
     ${columns.length > 0 ? html`<${Preview} columns=${columns} rows=${rows} source=${source} use=${use} choose=${choose} />`
     : html`<${Vectors} rows=${rows} labelled=${labelled} setLabelled=${setLabelled} />`}
     ${broken.length > 0 && html`<p class="problem">${plural(broken.length, "row")} of the first ${count(rows.length + broken.length)} cannot be read. Row ${count(broken[0].number)}: ${broken[0].why}.</p>`}
-    <p>${label ? "The model learns the rows with a label, in order. Rows without a label go to the pool." : asks ? "No column is the label. Predict the rows, or send them to the pool for labelling." : "No column is the label, so all rows go to the pool for labelling."}</p>
+    <p>${said && html`The label is <b><bdi>${said.name.slice(0, 60)}</bdi></b>. `}${label ? "The model learns the rows with a label, in order. Rows without a label go to the pool." : asks ? "No column is the label. Predict the rows, or send them to the pool for labelling." : "No column is the label, so all rows go to the pool for labelling."}</p>
     <form class="row" onSubmit=${(e) => { e.preventDefault(); begin(ways[0][0]); }}><label>Model <select aria-label="Model" value=${target ?? ""} onChange=${(e) => setTarget(e.target.value)}>${may("admin") && html`<option value="">New model</option>`}
         ${models.map((m) => html`<option value=${m}>${m}</option>`)}</select></label>
       ${target === "" && html`<label>Name <input value=${fresh} pattern=${NAME} title="letters, digits, . _ and -, beginning with a letter or a digit" maxlength="64" required onInput=${(e) => setFresh(e.target.value)} /></label>`}
