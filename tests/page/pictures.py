@@ -133,8 +133,8 @@ def settings(tab, _mode):
     to_top(page, "Settings")
 
 
-def alerts(tab, _mode):
-    tab.open("models/payments/watch/alerts", ".chart canvas").get_by_role("group", name="Alerts").wait_for()
+def decide(tab, _mode):
+    tab.open("models/payments/decide", ".chart canvas").get_by_role("region", name="Alerts").wait_for()
 
 
 def label(tab, mode):
@@ -171,8 +171,16 @@ def sign_in(tab, _mode):
     page.get_by_text("Ask the person who sent you this address for a new key").wait_for()
 
 
-GUARDED = (sign_in,)  # the views of a server with keys
-VIEWS = (start, model, columns, settings, alerts, label, conflicts, suspects, data, *GUARDED)
+def people(tab, _mode):
+    page = tab.open("", "input[name=key]")
+    page.fill("input[name=key]", tab.key)
+    page.get_by_role("button", name="Sign in").click()
+    page.get_by_role("link", name="People").click()
+    page.get_by_role("heading", name="What each role may do").wait_for()
+
+
+GUARDED = (sign_in, people)  # the views of a server with keys
+VIEWS = (start, model, columns, settings, decide, label, conflicts, suspects, data, *GUARDED)
 
 
 def picture(page, **options):
@@ -204,13 +212,16 @@ def main(folder, look=lambda page: None):
         Client(server.url) as client,
     ):
         keys = Path(data) / "keys.json"
-        create_key(keys, "me", "admin")
+        for name, role in (("ann", "annotator"), ("shop", "writer")):
+            create_key(keys, name, role, ("orders", "mails"))
+        key = create_key(keys, "me", "admin")
         teach(client)
         furnish(client)
         browser = playwright.chromium.launch(executable_path=executable(), args=list(ARGUMENTS))
 
         def shot(url, show, mode, options, **clip):
             tab = Tab(browser, url, **options)
+            tab.key = key
             show(tab, mode)
             taken = picture(tab.page, **clip)
             look(tab.page)
