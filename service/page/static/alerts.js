@@ -47,7 +47,7 @@ export function Alerts({ model, classes, again }) {
     <p class="row"><label>First <select aria-label="Order" value=${order} onChange=${(e) => setOrder(e.target.value)}><option value="best">the best</option><option value="newest">the newest</option></select></label>
       <span class="soft">${count(found.waiting)} waiting. A label teaches the model, and works the alert off.
         ${alerts.length > 1 && html`<span class="keyed"> Keys: next <kbd>${KEYS.next}</kbd>, previous <kbd>${KEYS.previous}</kbd>.</span>`}</span></p>
-    ${alerts.length > 0 && html`<div class="scroll" ref=${table} tabindex="0" role="group" aria-label="Alerts"><table>
+    ${alerts.length > 0 && html`<div class="scroll" ref=${table} tabindex="0" role="group" aria-label="Alerts"><table class="alerts">
       <thead><tr><th scope="col">Example</th><th scope="col">Decision</th><th scope="col" class="number">Probability</th><th scope="col" class="number">Expected gain</th><th scope="col">Why</th><th scope="col">Time</th><th scope="col">It was</th></tr></thead>
       <tbody>${alerts.map((alert, i) => html`<tr key=${alert.id} tabindex="-1" class=${i === active ? "active" : ""} aria-current=${i === active ? "true" : null}><th scope="row"><bdi class="code">${alert.id.slice(0, 60)}</bdi></th><td><bdi>${alert.decision}</bdi></td>
         <td class="number">${percent(alert.probability)}</td><td class="number">${figure(alert.gain)}</td><td>${REASONS[alert.reason]}</td><td>${new Date(alert.at).toLocaleString()}</td>

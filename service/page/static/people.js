@@ -16,7 +16,7 @@ export function People() {
   const { keys, changeable, roles } = found;
   return html`<h1 tabindex="-1" ref=${heading}>People</h1><${Problem} error=${problem} again=${again} />
     ${made && html`<${Made} made=${made} close=${() => { setMade(null); heading.current.focus(); }} />`}
-    <div class="scroll" tabindex="0" role="group" aria-label="Keys"><table class="models">
+    <div class="scroll" tabindex="0" role="group" aria-label="Keys"><table class="keyring">
       <thead><tr><th scope="col">Name</th><th scope="col">Role</th><th scope="col">Models</th><th scope="col">Made</th>${changeable && html`<th scope="col">Actions</th>`}</tr></thead>
       <tbody>${keys.map((key) => html`<tr key=${key.name}><th scope="row"><bdi>${key.name}</bdi></th><td>${key.role}</td><td><bdi>${modelsOf(key)}</bdi></td><td title=${key.created_at}>${key.created_at && new Date(key.created_at).toLocaleDateString("en")}</td>
         ${changeable && html`<td>${key.name === who.name ? html`<span class="soft">your key</span>` : html`<button class="plain danger" aria-label=${`Revoke the key of ${key.name}`} onClick=${() => setRevoked(key)}>Revoke</button>`}</td>`}</tr>`)}</tbody></table></div>
