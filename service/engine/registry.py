@@ -294,7 +294,7 @@ class Registry:
                 return self._serve(await importing)
 
     async def beside(self, function: Callable[..., T], *args: Any) -> T:
-        """Run a long computation at lower priority than the models' usual calls; return its result."""
+        """Run a long computation once a slot for a retraining is free; return its result."""
         async with self._shared.places:
             found: T = await self._run(function, *args, lane=self._beside)
         return found

@@ -26,7 +26,8 @@ HELD_S = 0.1
 exact solver took 3.0 s; with 0.1, 2.1 s; without a gate, 2.7 s (twenty models, two hundred clients)."""
 GAIN = 0.02
 """Weight of the newest micro-batch in the moving average of the share of the time that micro-batches wait for the
-store."""
+store. With 0 a gate has no more places for a slow store: with an fsync of 10 ms, 100 clients of 100 models learned a
+quarter as much."""
 STORED_MAX = 0.95
 """Maximum share of the time that a micro-batch is assumed to wait for the store. At this share a gate has twenty times
 its places. Without this bound, a gate would let all models in at once while the store is unavailable."""

@@ -261,6 +261,23 @@ def test_an_idle_connection_is_closed_after_a_while(both, behind):
     assert both.run(left_alone()).count(b"HTTP/1.1 200 OK") == 1
 
 
+def test_a_connection_that_was_used_again_stays_open(both):
+    data = request("POST", "/models/m/predict", PREDICT, key=both.keys["reader"])
+
+    async def used():
+        client, made = await both.short.connect()
+        for _ in range(3):
+            await client.send(data)
+            await client.wait()
+            made._look_if_quiet()  # as if the idle time after the first answer were over
+        client.close()
+        return client
+
+    client = both.run(used())
+    assert not client.ended
+    assert client.answers.count(b"HTTP/1.1 200 OK") == 3
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("path", ["/models/m/predict", "/models/m/predict?min_position=0"])
 def test_a_client_that_sends_thousands_of_requests_ahead_must_wait_for_answers(both, path):
