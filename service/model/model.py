@@ -163,7 +163,7 @@ class Model(State):
         """Let the novelty see x that came for the first time. x_of: returns the x of an index."""
         if self.novelty is not None:
             new = [ids[r] for r in unseen]
-            self.novelty = self.novelty.saw(new, lambda n: self.learner.rows(x_of(unseen[n])), self.learner.reading)
+            self.novelty = self.novelty.saw(new, lambda n: x_of(unseen[n]), self.learner.reading)
 
     def keep(self, predictions: Sequence[Prediction]) -> None:
         """Store predictions until their labels come, with what the solver will need then."""

@@ -123,8 +123,10 @@ class Novelty:
             raise ValueError(f"x are compared with rows of {dim} {np.dtype(dtype)}, got {self.rows.dim}")
 
     def memory_bytes(self) -> int:
-        """Return the memory of the comparison, in bytes."""
-        return 0 if self.compared is None else self.compared.memory_bytes()
+        """Return the memory of the comparison and of the sample in two forms, in bytes."""
+        if self.rows is None or self.compared is None:
+            return 0
+        return self.compared.memory_bytes() + 2 * (self.rows.values.nbytes + self.rows.indices.nbytes)
 
     # -- state ----------------------------------------------------------------------------------------------------
 

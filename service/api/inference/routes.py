@@ -33,6 +33,7 @@ from hinged.service.api.inference.shapes import (
 )
 from hinged.service.api.inference.tensors import (
     Array,
+    Datatype,
     InputTensor,
     OutputTensor,
     read_tensor,
@@ -142,6 +143,7 @@ async def model_metadata(model: str, request: Request) -> Response:
                 {"name": "scores", "datatype": "FP64", "shape": [-1, -1]},
                 {"name": "classes", "datatype": "BYTES", "shape": [-1]},
                 {"name": "outside", "datatype": "BYTES", "shape": [-1]},
+                *([] if configuration.novelty is None else [{"name": "novelty", "datatype": "FP64", "shape": [-1]}]),
             ],
         }
     )
@@ -183,7 +185,7 @@ async def infer(model: str, request: Request) -> Response:
     text, binary = await _read(request, settings.body_bytes_max)
     published = worker.published
     body, inputs = await sliced(_read_infer(text, binary, published.configuration, settings))
-    wanted = _wanted(body)
+    wanted = _wanted(body, published.configuration)
     if not published.labels:
         raise Invalid(f"model {model} has learned nothing yet")
     found = await make_decisions(worker, published, inputs)
@@ -194,10 +196,13 @@ async def infer(model: str, request: Request) -> Response:
         "classes": list(published.names),
         "outside": [json.dumps(outside[r]) if r in outside else "[]" for r in range(len(inputs))],
     }
+    if found.decided.novelty is not None:
+        values["novelty"] = np.nan_to_num(found.decided.novelty, nan=1.0)
     outputs: list[OutputTensor] = []
     tail = b""
     for name, as_bytes in wanted.items():
-        tensor, data = write_tensor(name, "FP64" if name == "scores" else "BYTES", values[name], binary=as_bytes)
+        datatype: Datatype = "FP64" if isinstance(values[name], np.ndarray) else "BYTES"
+        tensor, data = write_tensor(name, datatype, values[name], binary=as_bytes)
         outputs.append(tensor)
         tail += data
     answer: dict[str, Any] = {"model_name": model, "model_version": VERSION}
@@ -233,7 +238,7 @@ def _read_infer(
     """Return the parsed request and its inputs. Raise Invalid."""
     long = len(text) > SMALL_BYTES
     body = (yield from _read_long(text, configuration, settings)) if long else parsed(INFER_BODY.adapter, bytes(text))
-    _wanted(body)
+    _wanted(body, configuration)
     return body, (yield from _inputs(body["inputs"], binary, configuration, settings.batch_examples_max))
 
 
@@ -259,15 +264,16 @@ def _read_long(text: memoryview, configuration: Configuration, settings: Setting
     return told
 
 
-def _wanted(body: InferBody) -> dict[str, bool]:
+def _wanted(body: InferBody, configuration: Configuration) -> dict[str, bool]:
     """Return whether each wanted output is sent as bytes. The outputs are in the order of the request."""
+    names = OUTPUTS[:-1] if configuration.novelty is None else OUTPUTS
     as_bytes = body.get("parameters", {}).get("binary_data_output") is True
     if not body.get("outputs"):
-        return dict.fromkeys(OUTPUTS, as_bytes)
+        return dict.fromkeys(names, as_bytes)
     wanted = {}
     for output in body["outputs"]:
-        if output["name"] not in OUTPUTS:
-            raise Invalid(f"outputs must be among {', '.join(OUTPUTS)}, got {output['name'][:80]!r}")
+        if output["name"] not in names:
+            raise Invalid(f"outputs must be among {', '.join(names)}, got {output['name'][:80]!r}")
         wanted[output["name"]] = output.get("parameters", {}).get("binary_data", as_bytes) is True
     return wanted
 

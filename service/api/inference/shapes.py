@@ -11,7 +11,8 @@ from hinged.service.api.inference.tensors import InputTensor, OutputTensor, Para
 from hinged.service.api.openapi import Shape
 from hinged.service.data.features.records import FIELDS_MAX
 
-OUTPUTS = ("prediction", "scores", "classes", "outside")
+OUTPUTS = ("prediction", "scores", "classes", "outside", "novelty")
+"""The names of outputs. Only models with novelty have the last."""
 
 
 @with_config(ConfigDict(strict=True))

@@ -17,6 +17,7 @@ export function Machine({ figures, curve, more }) {
   return html`<dl class="facts">${[
       ["support vectors", count(figures.support_vectors)], ["points", count(figures.points)], ["duality gap", figure(figures.duality_gap)],
       ["pending predictions", count(figures.pending)], ["memory", `${(figures.memory_bytes / 2 ** 20).toFixed(1)} MiB`], ["position in the log", count(figures.position)],
+      ...(figures.novelty ? [["novelty: x seen, compared with", `${count(figures.novelty.seen)}, ${count(figures.novelty.compared)}`]] : []),
     ].map(([name, value]) => html`<div><dt>${name}</dt><dd>${value}</dd></div>`)}</dl>
     <div class="grid">
       <${Chart} title="Points" data=${[curve.x, curve.points, curve.support_vectors]} ...${more} series=${[{ name: "points", k: 1 }, { name: "support vectors", k: 3 }]} />

@@ -9,7 +9,7 @@ import { LabelSet } from "./promise.js";
 const REASONS = {
   active: "The model is most uncertain about it, among candidates unlike each other", autoactive: "The model is most uncertain about it, in a sample",
   random: "It was drawn at random", explore: "It was drawn at random, to measure the accuracy", gradient: "The model's error on it is largest",
-  again: "You took your answer back",
+  novelty: "It is most unlike the x seen before", again: "You took your answer back",
 };
 const NEIGHBOURS = 5; // number of support vectors shown
 

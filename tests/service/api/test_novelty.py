@@ -48,6 +48,11 @@ def test_every_way_gives_the_same_p_values(ask, payments):
             frames.decide(told).result()["results"],
         ]
     p_values = [[one["novelty"] for one in results] for results in found]
+    body = {"inputs": [{"name": "x", "datatype": "FP32", "shape": list(X.shape), "data": X.ravel().tolist()}]}
+    tensors = ask("POST", f"/v2/models/{payments.name}/infer", json=body).json()["outputs"]
+    assert (tensors[-1]["name"], tensors[-1]["datatype"]) == ("novelty", "FP64")
+    p_values.append(tensors[-1]["data"])
+    assert [each["name"] for each in ask("GET", f"/v2/models/{payments.name}").json()["outputs"]][-1] == "novelty"
     assert all(each == p_values[0] for each in p_values)
 
 

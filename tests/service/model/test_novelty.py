@@ -94,6 +94,7 @@ def test_x_is_compared_with_the_sample_before_there_is_a_label():
     served.offer(FIRST, 200)
     rest = [r for r in range(200) if r != FIRST - 1]
     assert served.figures == {"seen": 199, "compared": 199}
+    assert served.model.memory_bytes() > served.model.solver.memory_bytes() + 199 * 2 * 8
     expected = Sample(served.rows.take(np.array(rest))).compare(served.rows.part(300, 310))[1]
     assert served.p_values(300, 310).tolist() == expected.tolist()
 

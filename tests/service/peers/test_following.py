@@ -99,6 +99,22 @@ def test_followers_answer_like_the_owner(server):
     assert len(ranked.json()["ranking"]) == 2
 
 
+@pytest.mark.long
+def test_followers_compare_x_with_the_sample_of_the_owner(server):
+    fresh(server, "PATCH", "/models/m", json={"novelty": True})
+    examples = [labelled([k * k % 41, k], "ab"[k % 2]) for k in range(40)]
+    fresh(server, "POST", "/models/m/learn", json={"examples": examples})
+    until_followed(server)
+    body, answers = {"examples": [{"x": [k, 40 - k]} for k in range(30)]}, []
+    for without in (without_owner, without_follower):
+        with without(server):
+            answers.append(fresh(server, "POST", "/models/m/predict", json=body).json())
+    assert answers[0] == answers[1]
+    assert len({result["novelty"] for result in answers[0]["results"]} - {None}) > 5
+    fresh(server, "PATCH", "/models/m", json={"novelty": False})
+    until_followed(server)
+
+
 def test_a_learned_example_counts_whichever_process_predicts(server):
     positions = []
     for k in range(40):
