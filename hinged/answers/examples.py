@@ -99,7 +99,7 @@ class ExampleDecision(TypedDict):
     decision: Label | None
     probability: float | None
     cost: float | None
-    reason: Literal["cost", "unknown", "novelty", "promise", "capacity"]
+    reason: Literal["cost", "unknown", "novelty", "promise", "capacity", "explore"]
     question: NotRequired[str]
     alert: NotRequired[str]
     probabilities: NotRequired[dict[str, float | None]]

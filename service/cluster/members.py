@@ -276,6 +276,8 @@ class Members:
             raise Conflict(f"model {name} is being moved")
         if to == self.address:
             return await self.standing(name)
+        if not self.lives(to):  # it may have just joined
+            await self._live_again()
         if not self.lives(to):
             living = ", ".join(sorted(self.living()))
             raise Conflict(f"there is no server at {to[:200]!r}; the servers are {living}")

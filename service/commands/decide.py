@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from hinged.service.commands.ask import Command, Offer
+from hinged.service.commands.ask import Command, Offer, hashed
 from hinged.service.commands.predict import Serving, check_details, decided_soon, judged, keep_waiting
 from hinged.service.commands.ration import CAPACITY, COST, NO_CHANCES, Ration
 from hinged.service.data.classes import Label
@@ -26,8 +26,9 @@ from hinged.service.model.view import Decided, Published
 Array = np.ndarray[Any, Any]
 
 FEW = 100  # maximum number of questions that the event loop itself makes; more questions need a thread
-PROMISE, NOVELTY = "promise", "novelty"
-"""Reasons, in addition to the reasons of ration.py: the set does not have exactly one label, or x is novel."""
+PROMISE, NOVELTY, EXPLORE = "promise", "novelty", "explore"
+"""Reasons, in addition to the reasons of ration.py: the set does not have exactly one label, x is novel, or a share of
+such decisions is not taken."""
 
 
 class Deciding(Serving, Protocol):
@@ -141,6 +142,7 @@ async def decide(
         raise Conflict('the model has no costs; PATCH them, such as {"costs": {"fraud": {"ok": 50}, "ask": 2}}')
     check_details(published, details)
     found = await decided_soon(deciding, published, inputs, lambda xs: verdicts_of(published, xs))
+    found, weights = _explored(published, found, ids)
     limited = _limited(published)
     rows, questions, alerts = _contenders(published, found, limited), dict[int, str](), dict[int, str]()
     if rows.size:
@@ -156,9 +158,36 @@ async def decide(
                 alerts[r] = taken
     named = [questions.get(r) or alerts.get(r, given) for r, given in enumerate(ids)]
     sources = [QUERIED if r in questions else STREAMED for r in range(len(ids))]
-    await keep_waiting(deciding, published, inputs, named, found.decided, sources)
+    await keep_waiting(deciding, published, inputs, named, found.decided, sources, weights)
     deciding.predictions_served += len(inputs)
     return DecisionsMade(published, found, ids, questions, alerts, details)
+
+
+def _explored(published: Published, found: Verdicts, ids: Sequence[str | None]) -> tuple[Verdicts, Sequence[float]]:
+    """Return the verdicts and what each label weighs, after a share of some decisions was not taken. Instead, these
+    rows get the class with the least expected cost among the classes without a share or a capacity. A draw is a hash of
+    the seed and the id, so a repeated request gets the same decision. Without an id no label comes, so the decision
+    stays.
+    """
+    explore, table = published.configuration.explore, published.costs
+    shares = {number: explore[name] for number, name in enumerate(published.names) if explore and name in explore}
+    fixed = {*shares, *_limited(published)}
+    others = [number for number in range(len(published.names)) if number not in fixed]
+    if not shares or not others or found.chances is None or table is None:
+        return found, ()
+    seed, rows, weights = published.configuration.seed, [], [1.0] * len(ids)
+    for r, (given, number) in enumerate(zip(ids, found.numbers.tolist(), strict=True)):
+        share = shares.get(number)
+        if share is not None and given is not None and hashed(seed, f"explore {given}".encode()) < share * 2.0**64:
+            rows.append(r)
+            weights[r] = 1.0 / share
+    if not rows:
+        return found, ()
+    costs = table.expected(found.chances[rows])[:, others]
+    numbers, least, reasons = found.numbers.copy(), found.costs.copy(), found.reasons.copy()
+    numbers[rows], least[rows] = np.array(others)[costs.argmin(axis=1)], costs.min(axis=1)
+    reasons[rows] = EXPLORE
+    return found._replace(numbers=numbers, costs=least, reasons=reasons), weights
 
 
 def _contenders(published: Published, found: Verdicts, limited: Sequence[int]) -> Array:

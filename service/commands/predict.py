@@ -232,16 +232,17 @@ async def keep_waiting(
     ids: Sequence[str | None],
     decided: Decided,
     sources: Sequence[int],
+    weights: Sequence[float] = (),
 ) -> None:
     """Store the predictions that have an id until their labels come. sources: how each label will be obtained
-    (metrics.py).
+    (metrics.py). weights: what each label weighs; empty if each weighs 1.
     """
     configuration = published.configuration
     named = [r for r, given in enumerate(ids) if given is not None]
     if not named or not configuration.labels.pending_max:
         return
     newest = named[-configuration.labels.pending_max :]
-    await serving.keep(await sliced(_pending(published, inputs, ids, newest, decided, sources)))
+    await serving.keep(await sliced(_pending(published, inputs, ids, newest, decided, sources, weights)))
 
 
 def _pending(
@@ -251,6 +252,7 @@ def _pending(
     named: list[int],
     decided: Decided,
     sources: Sequence[int],
+    weights: Sequence[float],
 ) -> Slices[list[Made]]:
     """Make the predictions that wait, in slices. A thread would keep Python's lock for most of the time."""
     now_ms, made, numbers = time.time_ns() // 1_000_000, [], 0
@@ -270,6 +272,7 @@ def _pending(
             source=sources[r],
             at_ms=now_ms,
             promised=b"" if promise is None or sets is None else promise.sent(sets[r]),
+            weight=weights[r] if weights else 1.0,
         )
         made.append(Made(prediction, published.labels))
     return made

@@ -168,10 +168,20 @@ class _Taking:
         # A question of `decide` is in the pool without a lease, and its prediction says that it was asked for.
         leased = candidate.source if candidate else 0
         source = leased or (prediction.source if prediction and meant else 0)
+        if prediction is not None and meant:
+            weight = self._weighed(weight * prediction.weight, weight)
         annotator = None
         if self.request.elsewhere:
             annotator, source, _ = self.request.elsewhere[index]
         return self._add(index, NewExample(given, batch, row or 0, label, content, source, annotator, weight=weight))
+
+    def _weighed(self, weight: float, own: float) -> float:
+        """Return the weight of an explored example; its own weight if the solver has changed and takes no weights."""
+        try:
+            self.model.learner.check_weights(np.array([weight]))
+        except ValueError:
+            return own
+        return weight
 
     def _prediction(self, given: str) -> Prediction | None:
         """Return the prediction that will wait for this label after the predictions in `waiting` are logged

@@ -11,6 +11,7 @@ from pydantic import Discriminator, Tag, TypeAdapter, ValidationError
 
 from hinged.service.data.capacity import check_capacity
 from hinged.service.data.classes import check_label, label_key, score_name
+from hinged.service.data.exploring import check_explore
 from hinged.service.data.features.catalogue import FEATURES
 from hinged.service.data.groups import GROUPS
 from hinged.service.data.parameters import (
@@ -235,9 +236,12 @@ def _checked(configuration: Configuration, settings: Settings) -> Configuration:
             raise Invalid("classes lists a label twice")
         for index, label in enumerate(classes):
             check_label(label, f"classes[{index}]")
+    names = None if classes is None else [score_name(label) for label in classes]
     if configuration.capacity is not None:
-        names = None if classes is None else [score_name(label) for label in classes]
         check_capacity(configuration.capacity, configuration.costs, names)
+    if configuration.explore is not None:
+        weighs = not configuration.parameters.get("extra_steps")
+        check_explore(configuration.explore, configuration.costs, configuration.capacity or (), names, weighs=weighs)
     for name, weight in (configuration.class_weight or {}).items():
         # The solver would refuse this too, but only after the class is in the log.
         bound = solver.C_max * weight

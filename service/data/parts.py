@@ -28,6 +28,7 @@ from pydantic_core import PydanticCustomError
 from hinged.service.data.capacity import LIMIT_SCHEMA, CapacityPart
 from hinged.service.data.classes import Label, label_key, score_name
 from hinged.service.data.costs import ASK, CostsPart, WatchPart, watched_of
+from hinged.service.data.exploring import ExplorePart
 from hinged.service.data.features.catalogue import FeaturesPart
 from hinged.service.data.groups import FIXED, GROUPS
 from hinged.service.data.part import AUTO, Part
@@ -356,6 +357,12 @@ class Configuration(Part):
         description='how often decisions may be taken: by decision ("ask", or a class, named as in `scores`), at most '
         "`most` in each period `per`",
         json_schema_extra={"properties": {ASK: LIMIT_SCHEMA}, "x-keys": ["decision"]},
+    )
+    explore: ExplorePart = Field(
+        None,
+        description="share of the decisions for a class, named as in `scores`, that are not taken, so that the label "
+        "comes; this label weighs 1 / share",
+        json_schema_extra={"x-keys": ["decision"]},
     )
     watch: WatchPart = Field(
         None, description="classes, named as in `scores`, whose figures also come from a long memory; at most 8"

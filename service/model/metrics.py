@@ -130,7 +130,15 @@ class Prequential:
         for tally in self._tallies.values():
             tally.widen(self.classes)
 
-    def add(self, columns: Array, numbers: Array, classes: Array, sources: Array, sent: bytes | None = None) -> None:
+    def add(
+        self,
+        columns: Array,
+        numbers: Array,
+        classes: Array,
+        sources: Array,
+        sent: bytes | None = None,
+        weight: float = 1.0,
+    ) -> None:
         """Count a batch of predictions in order.
 
         columns: (m, K) decision values from just before each example was learned, or from its late prediction. In the
@@ -138,6 +146,7 @@ class Prequential:
         numbers, classes: (m,) predicted and true class. UNKNOWN predictions do not count.
         sources: (m,) STREAMED, QUERIED or RANDOM.
         sent: for one late label, the set that was sent with its prediction (Promise.add).
+        weight: what each example weighs in the memory of decisions.
 
         Raise ValueError if the arrays are inconsistent, before anything changes.
         """
@@ -167,7 +176,7 @@ class Prequential:
         chances = self._calibrations.learn(columns, classes)
         losses = losses_of(chances, classes)
         if self.memory is not None:
-            self.memory.add(columns, chances, classes)
+            self.memory.add(columns, chances, classes, weight)
         if self.promise is not None:
             self.promise.add(columns, numbers, classes, sent)
         everything = np.arange(numbers.size)

@@ -260,6 +260,7 @@ class Model(State):
                     event.classes[r : r + 1],
                     event.sources[r : r + 1],
                     then.promised,
+                    then.weight,
                 )
             at = r + 1
 

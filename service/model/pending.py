@@ -16,6 +16,7 @@ import numpy as np
 
 from hinged.frames import BadFrame
 from hinged.service.data.classes import Label
+from hinged.service.data.exploring import LEAST_SHARE
 from hinged.service.data.inputs import (
     Inputs,
     Refit,
@@ -33,6 +34,7 @@ Array = np.ndarray[Any, Any]
 
 ASKED_BYTES_MAX = 1024
 """Maximum length of a prediction's `asked` in a snapshot that is read. A race of 16 machines has 64 bytes."""
+WEIGHT_MAX = 1.0 / LEAST_SHARE
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +45,7 @@ class Prediction:
     columns: (K,) decision values; number: the predicted class, or UNKNOWN.
     source: why its label was wanted, if it was wanted (metrics.py).
     at_ms: the time in milliseconds since 1970.
+    weight: what the label weighs: 1 / share, if a share of such decisions is not taken so that their labels come.
     promised: the set of labels that was sent (promises/sets.py); empty without a promise.
     asked: what the solver needs from now when the label comes (Solver.answers). Not part of the event in the log,
     because the model computes it when it applies the event.
@@ -57,6 +60,7 @@ class Prediction:
     at_ms: int
     promised: bytes = b""
     asked: bytes = b""
+    weight: float = 1.0
 
 
 class Pending:
@@ -159,6 +163,9 @@ def predictions_state(predictions: Sequence[Prediction]) -> tuple[dict[str, Any]
         if any(parts):
             arrays[name] = np.frombuffer(b"".join(parts), np.uint8)
             arrays[f"{name}_bytes"] = np.array([len(each) for each in parts], np.int32)
+    weights = np.array([p.weight for p in predictions])
+    if (weights != 1.0).any():
+        arrays["weights"] = weights
     return facts | inputs, arrays | {
         "digests": np.frombuffer(b"".join(p.digest for p in predictions), np.uint8),
         "columns": np.concatenate([p.columns for p in predictions]).astype(np.float64),
@@ -190,6 +197,7 @@ def read_predictions(facts: dict[str, Any], arrays: dict[str, Array]) -> list[Pr
     asked, promised = _read_bytes(read, n, "asked", ASKED_BYTES_MAX), _read_bytes(read, n, "promised", SENT_BYTES_MAX)
     for sent in filter(None, promised):
         Sent.decoded(sent)
+    weights = read.take("weights", np.float64, (n,), 1.0, WEIGHT_MAX) if "weights" in arrays else np.ones(n)
     return [
         Prediction(
             id=given,
@@ -201,6 +209,7 @@ def read_predictions(facts: dict[str, Any], arrays: dict[str, Array]) -> list[Pr
             at_ms=int(at_ms[r]),
             promised=promised[r],
             asked=asked[r],
+            weight=float(weights[r]),
         )
         for r, given in enumerate(facts["ids"])
     ]

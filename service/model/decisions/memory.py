@@ -34,8 +34,9 @@ Figures = dict[str, Any]
 
 FADING = 1.0 - 2.0**-16
 WEIGHT_MAX = 2.0**40
-WEIGHTS_MAX = WEIGHT_MAX * 2.0**20
-"""Limit of the sum of all weights of a state. Weights grow past WEIGHT_MAX until the fits are due."""
+WEIGHTS_MAX = WEIGHT_MAX * 2.0**30
+"""Limit of the sum of all weights of a state. Weights grow past WEIGHT_MAX until the fits are due, and an explored
+example weighs up to 1,000 times as much."""
 DUE_MIN, DUE_PART = 20, 20
 ALWAYS_MAX = 32  # maximum number of classes for which the figures contain the cost of always deciding the class
 
@@ -143,24 +144,25 @@ class DecisionMemory:
 
     # -- counting -------------------------------------------------------------------------------------------------
 
-    def add(self, columns: Array, usual: Array, classes: Array) -> None:
+    def add(self, columns: Array, usual: Array, classes: Array, weight: float = 1.0) -> None:
         """Count a batch in order.
 
         columns (m, K): decision values. usual (m, width): probabilities by the usual calibration. classes (m,): true
-        classes.
+        classes. weight: what each example weighs.
         """
         begin, m = 0, classes.size
         while begin < m:
             part = slice(begin, min(m, begin + self.due - self.seen))
-            self._count(columns[part], usual[part], classes[part])
+            self._count(columns[part], usual[part], classes[part], weight)
             if self.seen == self.due:
                 self._fit()
             begin = part.stop
 
-    def _count(self, columns: Array, usual: Array, classes: Array) -> None:
+    def _count(self, columns: Array, usual: Array, classes: Array, weight: float) -> None:
         m = classes.size
         # `accumulate` adds in sequence, so the result does not depend on the batches.
-        weights = growing_weights(self.weight, m, FADING)
+        growing = growing_weights(self.weight, m, FADING)
+        weights = weight * growing
         chances = self.chances() if self.table is not None else None
         if self.table is not None and chances is not None:
             decisions, _ = self.table.decide(chances.of(columns, usual))
@@ -177,7 +179,7 @@ class DecisionMemory:
             there = ~np.isnan(scores)
             place = (classes[there] == number).astype(np.int64), bins_of(scores[there])
             np.add.at(self.counts[w], place, weights[there])
-        self.weight = float(weights[-1])
+        self.weight = float(growing[-1])
         self.seen += m
 
     def _fit(self) -> None:

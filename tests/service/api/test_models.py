@@ -52,7 +52,7 @@ def test_another_configuration_of_a_model_is_a_conflict_that_shows_the_present_o
 @pytest.mark.parametrize(
     ("said", "more"),
     [
-        ({}, {"solver": "auto", "rules": 3}),
+        ({}, {"solver": "auto", "rules": 3, "goal": "accuracy"}),
         (
             {"solver": "lasvm"},
             {
@@ -81,6 +81,7 @@ def test_every_default_of_a_configuration_is_filled_in(ask, said, more):
         "watch": None,
         "promise": None,
         "alarm": None,
+        "explore": None,
         "novelty": None,
         "precision": "float32",
         "points_max": 10_000,

@@ -73,6 +73,7 @@ def test_a_machine_lists_the_models_of_its_processes(nodes, here, there):
 
 def test_sockets_and_event_streams_reach_every_process(here):
     for name in MODELS:
+        eventually(lambda name=name: ask(here, "GET", f"/models/{name}").status_code == 200)  # no move is in progress
         with opened(here.url, f"/models/{name}/stream") as socket:
             assert granted(socket.ask("predict", examples=[{"x": [0.5, 1.0]}]))
         with followed(here.url, f"/models/{name}/events?from=0") as stream:

@@ -86,12 +86,14 @@ def test_the_state_is_the_same_for_any_batches_and_restarts(classes, cuts, resta
 
 
 @pytest.mark.parametrize("classes", [2, 3])
-def test_the_cost_is_that_of_each_decision_just_before_its_label(classes):
+@pytest.mark.parametrize("heavy", [1.0, 50.0])
+def test_the_cost_is_that_of_each_decision_just_before_its_label(classes, heavy):
+    """Some labels weigh more, because most of the decisions like these were taken and no labels came."""
     batch, metrics = drawn(300, classes), new_metrics(classes, costs=COSTS)
     spent = weight = asked = decided = 0.0
     by_class = np.zeros(classes)
     for k in range(300):
-        one = part(batch, slice(k, k + 1))
+        one, own = part(batch, slice(k, k + 1)), heavy if k % 7 == 0 else 1.0
         chances, table, truth = metrics.memory.chances(), metrics.memory.table, int(one[2][0])
         usual = metrics.calibration().classes(one[0])
         spent, weight, by_class = spent * FADING, weight * FADING, by_class * FADING
@@ -100,10 +102,13 @@ def test_the_cost_is_that_of_each_decision_just_before_its_label(classes):
             assert found.sum() == pytest.approx(1)
             assert (found >= 0).all()
             decision = int(table.decide(found)[0][0])
-            spent, weight = spent + table.matrix()[truth, decision], weight + 1
-            by_class[truth] += 1
+            spent, weight = spent + own * table.matrix()[truth, decision], weight + own
+            by_class[truth] += own
             asked, decided = asked + (decision == ASKED), decided + 1
-        metrics.add(*one)
+        metrics.add(*one, weight=own)
+    again = new_metrics(classes, costs=COSTS)
+    again.load(metrics.state())
+    assert same(again, metrics)
     told = metrics.figures(NAMES[:classes])["decisions"]
     assert told["examples"] == decided == 300 - DUE_MIN
     assert told["asked"] == asked / decided
