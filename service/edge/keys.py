@@ -148,9 +148,7 @@ class Keyring:
         return stat.st_mtime_ns, stat.st_ctime_ns, stat.st_ino, stat.st_size
 
 
-def create_key(
-    path: Path, name: str, role: Role, models: tuple[str, ...] = (EVERY,), *, by: Key | None = None
-) -> str:
+def create_key(path: Path, name: str, role: Role, models: tuple[str, ...] = (EVERY,), *, by: Key | None = None) -> str:
     """Add a key to a file; create the file if it is missing. Return the text of the key, which is saved nowhere.
 
     by: the key that makes it. Raise Unauthenticated if the file no longer has that key.
@@ -207,12 +205,12 @@ class _Edit:
         try:
             if self.path.exists():
                 self.keys = read_keys(self.path)
-            # While this change waited, another change may have revoked the key that asks for it.
-            if self.by is not None and self.by not in self.keys:
-                raise Unauthenticated("this key was revoked")
         except BaseException:
             self._give_up()
             raise
+        if self.by is not None and self.by not in self.keys:  # another change has revoked it while this one waited
+            self._give_up()
+            raise Unauthenticated("this key was revoked")
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
