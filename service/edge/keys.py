@@ -208,7 +208,7 @@ class _Edit:
         except BaseException:
             self._give_up()
             raise
-        if self.by is not None and self.by not in self.keys:  # another change has revoked it while this one waited
+        if self.by is not None and self.by not in self.keys:  # another change has revoked it meanwhile
             self._give_up()
             raise Unauthenticated("this key was revoked")
         return self
