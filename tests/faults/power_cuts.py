@@ -5,7 +5,7 @@
 A client creates models, learns, corrects, forgets, labels, and deletes models. The server stops, is killed, and starts
 again. The keys of a key file are made and revoked. Each change of a file is recorded (recording.c). Then the power is
 cut after some of the recorded calls, and each state of the disk that this may leave (recorded_disk.py) is opened as a
-store. With `--store redis` the disk is that of a Redis server, which is stopped and killed too. The results are:
+store. With `--store redis` a Redis server has the disk, and is stopped and killed, too. The results are:
 
 states      Number of different states of the disk.
 unopenable  Number of states that the store or the key file refuses, or in which it finds damage.

@@ -176,7 +176,7 @@ def people(tab, _mode):
     page.fill("input[name=key]", tab.key)
     page.get_by_role("button", name="Sign in").click()
     page.get_by_role("link", name="People").click()
-    page.get_by_role("heading", name="What each role may do").wait_for()
+    page.get_by_role("heading", name="each role may do").wait_for()
 
 
 GUARDED = (sign_in, people)  # the views of a server with keys
