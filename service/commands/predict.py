@@ -29,6 +29,7 @@ from hinged.service.model.metrics import UNKNOWN
 from hinged.service.model.model import Model
 from hinged.service.model.pending import Made, Prediction
 from hinged.service.model.view import Decided, Intervals, Published
+from hinged.solvers.core.turns import GATHERED_WORK
 
 Array = np.ndarray[Any, Any]
 T = TypeVar("T")
@@ -218,6 +219,7 @@ async def decided_soon(serving: Serving, published: Published, inputs: Inputs, w
     """Run work on decision values. Short work runs on the event loop, longer work on a thread of the model."""
     values, characters = published.configuration.features.sizes(inputs)
     work_of_all = (values + VALUE_WORK * len(inputs)) * published.size + CHARACTER_WORK * characters
+    work_of_all += GATHERED_WORK * published.gathered * len(inputs)
     if isinstance(inputs, Records):
         work_of_all += RECORD_WORK * len(inputs)
     if work_of_all <= INLINE_WORK_MAX and values <= INLINE_VALUES_MAX:

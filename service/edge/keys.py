@@ -24,7 +24,7 @@ from hinged.answers import ROLES, Role
 from hinged.disk import put_in_place
 from hinged.operations.base import EVERY
 from hinged.service import limits
-from hinged.service.errors import Conflict, Invalid, NotFound, Unavailable
+from hinged.service.errors import Conflict, Invalid, NotFound, Unauthenticated, Unavailable
 
 log = logging.getLogger(__name__)
 
@@ -148,8 +148,11 @@ class Keyring:
         return stat.st_mtime_ns, stat.st_ctime_ns, stat.st_ino, stat.st_size
 
 
-def create_key(path: Path, name: str, role: Role, models: tuple[str, ...] = (EVERY,)) -> str:
-    """Add a key to a file; create the file if it is missing. Return the text of the key, which is saved nowhere."""
+def create_key(path: Path, name: str, role: Role, models: tuple[str, ...] = (EVERY,), *, by: Key | None = None) -> str:
+    """Add a key to a file; create the file if it is missing. Return the text of the key, which is saved nowhere.
+
+    by: the key that makes it. Raise Unauthenticated if the file no longer has that key.
+    """
     text = PREFIX + secrets.token_urlsafe(32)
     try:
         key = Key(
@@ -162,7 +165,7 @@ def create_key(path: Path, name: str, role: Role, models: tuple[str, ...] = (EVE
     except ValidationError as error:
         problem = error.errors(include_url=False)[0]
         raise Invalid(f"{problem['loc'][0]}: {problem['msg']}, got {problem['input']!r}") from None
-    with _Edit(path) as edit:
+    with _Edit(path, by) as edit:
         if any(key.name == other.name for other in edit.keys):
             raise Conflict(f"there is a key named {name!r} already: revoke it first, or take another name")
         if len(edit.keys) >= limits.KEYS_MAX:
@@ -171,9 +174,9 @@ def create_key(path: Path, name: str, role: Role, models: tuple[str, ...] = (EVE
     return text
 
 
-def revoke_key(path: Path, name: str) -> None:
-    """Remove a key from a file. Raise NotFound if the file has no such key."""
-    with _Edit(path) as edit:
+def revoke_key(path: Path, name: str, *, by: Key | None = None) -> None:
+    """Remove a key from a file. Raise NotFound if the file has no such key. by: as in `create_key`."""
+    with _Edit(path, by) as edit:
         kept = tuple(key for key in edit.keys if key.name != name)
         if len(kept) == len(edit.keys):
             raise NotFound(f"there is no key named {name[:64]!r}")
@@ -187,7 +190,8 @@ class _Edit:
     process ends. So changes wait for each other, and what a killed change has left does not matter.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, by: Key | None) -> None:
+        self.by = by
         self.path = path.resolve()  # if the path is a link, its target is replaced
         self.new = self.path.with_name(self.path.name + ".new")
         self.keys: tuple[Key, ...] = ()
@@ -204,6 +208,9 @@ class _Edit:
         except BaseException:
             self._give_up()
             raise
+        if self.by is not None and self.by not in self.keys:  # another change has revoked it meanwhile
+            self._give_up()
+            raise Unauthenticated("this key was revoked")
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
@@ -221,7 +228,7 @@ class _Edit:
 
     def _locked(self) -> bool:
         """Wait for the new file; return whether it still has its name. Another change may have put it in place."""
-        self.descriptor = os.open(self.new, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+        self.descriptor = os.open(self.new, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK, 0o600)
         fcntl.flock(self.descriptor, fcntl.LOCK_EX)
         if self._has_its_name():
             os.fchmod(self.descriptor, 0o600)

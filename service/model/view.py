@@ -89,6 +89,11 @@ class Published:
         return self.view.size + (0 if self.sample is None else self.sample.size)
 
     @property
+    def gathered(self) -> int:
+        """Return how many numbers of sparse points and of a sparse sample each row reads, however few its x has."""
+        return self.view.gathered + (0 if self.sample is None else self.sample.gathered)
+
+    @property
     def known(self) -> tuple[str, ...]:
         """Return the names of the classes that the state knows."""
         return self.names[: len(self.labels)]

@@ -18,7 +18,7 @@ from hinged.solvers.core import turns
 from hinged.solvers.core.counts import NONE
 from hinged.solvers.core.dense import are_dense, decision_values, dense_parts, dense_rows, dense_scores
 from hinged.solvers.core.kernels import Kernel, kernel_row
-from hinged.solvers.core.points import POOL_USED, USED, Points, subset
+from hinged.solvers.core.points import POOL_USED, USED, Points, gathered, subset
 from hinged.solvers.core.rows import Rows
 from hinged.solvers.core.simd.lanes import LANES
 from hinged.solvers.core.terms import POINTS, TERM_WORK, TOGETHER, Terms, listed_terms, none_listed
@@ -121,6 +121,11 @@ class ExpansionView:
     def size(self) -> int:
         """Number of kernel values computed per row."""
         return self.n if self.asked.compact is None else self.asked.compact.n
+
+    @property
+    def gathered(self) -> int:
+        """As in `View`."""
+        return gathered(self.points)
 
     def coefficients(self) -> Array:
         """Return the coefficients (K, n) of all columns."""

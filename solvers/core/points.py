@@ -256,6 +256,11 @@ def points_from_rows(rows: Rows, dim: int) -> Points:
     return points
 
 
+def gathered(points: Points) -> int:
+    """Return how many numbers of points without columns a kernel row reads, however few its own x has."""
+    return 0 if points.columns.shape[0] else int(points.used[POOL_USED])
+
+
 def bytes_of(points: Points) -> int:
     """Return the memory of the arrays, in bytes."""
     return int(sum(a.nbytes for a in points))

@@ -82,6 +82,10 @@ class View(Protocol):
     def size(self) -> int:
         """Number of kernel values, or features, computed per row."""
 
+    @property
+    def gathered(self) -> int:
+        """Number of numbers of sparse points that each row reads, however few its x has."""
+
     def decision(self, rows: Rows) -> Array:
         """Return the decision values (m, K) of a batch."""
 

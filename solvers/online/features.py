@@ -146,6 +146,11 @@ class FeatureView:
         """Number of features computed per row."""
         return int(self.w.shape[1])
 
+    @property
+    def gathered(self) -> int:
+        """As in `View`: there are no points."""
+        return 0
+
     def decision(self, rows: Rows) -> Array:
         """Return the decision values (m, K) of a batch."""
         scores = np.empty((len(rows), self.w.shape[0]))

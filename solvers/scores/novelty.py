@@ -21,7 +21,7 @@ import numpy as np
 from hinged.solvers.core import turns
 from hinged.solvers.core.decision import parts_of
 from hinged.solvers.core.kernels import kernel_row, make_kernel, row_norm
-from hinged.solvers.core.points import bytes_of, points_from_rows
+from hinged.solvers.core.points import bytes_of, gathered, points_from_rows
 from hinged.solvers.core.rows import Rows
 from hinged.solvers.jit.compiled import compiled, in_place
 
@@ -124,6 +124,11 @@ class Sample:
             )  # fmt: skip
             turns.rest()
         return strangeness, p_values
+
+    @property
+    def gathered(self) -> int:
+        """As in `View`."""
+        return gathered(self._points)
 
     def memory_bytes(self) -> int:
         """Return the memory of the arrays, in bytes."""

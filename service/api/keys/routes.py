@@ -69,7 +69,7 @@ async def make_key(request: Request) -> Response:
     ring, body = _keyring(request), parsed(KEY_BODY.adapter, await read_command(request))
     name, role, models = body["name"], body["role"], tuple(body.get("models", (EVERY,)))
     # A thread, because the file is synced.
-    text = await asyncio.to_thread(create_key, ring.path, name, role, models)
+    text = await asyncio.to_thread(create_key, ring.path, name, role, models, by=caller(request))
     log.info("%s made the key %s (%s)", caller(request).name, name, role)
     found = {"name": name, "role": role, "models": list(models), "key": text}
     return JSON(found, 201, headers={"Cache-Control": "no-store"})
@@ -78,9 +78,9 @@ async def make_key(request: Request) -> Response:
 @group.serves(ServerOperations.revoke_key, REVOKED, Conflict, NotFound)
 async def drop_key(key: str, request: Request) -> Response:
     """Revoke a key, from the next request on. A key cannot revoke itself, so one admin always remains."""
-    ring, own = _keyring(request), caller(request).name
-    if key == own:
+    ring, own = _keyring(request), caller(request)
+    if key == own.name:
         raise Conflict("this request uses the key itself: ask another admin, or run `hinged keys revoke`")
-    await asyncio.to_thread(revoke_key, ring.path, key)
-    log.info("%s revoked the key %s", own, key)
+    await asyncio.to_thread(revoke_key, ring.path, key, by=own)
+    log.info("%s revoked the key %s", own.name, key)
     return JSON({"name": key, "revoked": True})

@@ -1,7 +1,9 @@
 """The routes for keys: an admin lists, makes and revokes the keys of the file, and no key's text is kept."""
 
+import fcntl
 import json
 import threading
+import time
 
 import pytest
 
@@ -86,6 +88,29 @@ def test_no_key_is_kept_but_its_digest(guarded, ask):
 def test_a_key_cannot_revoke_itself_so_one_admin_remains(guarded, ask):
     refusal(ask("admin", "DELETE", "/keys/admin"), 409, "conflict")
     assert "admin" in named(guarded[2])
+
+
+def test_of_two_admins_who_revoke_each_other_at_once_one_remains(guarded, ask):
+    _, _, path, _ = guarded
+    other = ask("admin", "POST", "/keys", json={"name": "other", "role": "admin"}).json()["key"]
+    before, statuses = path.read_bytes(), []
+
+    def revoke(who, name):
+        statuses.append(ask(who, "DELETE", f"/keys/{name}").status_code)
+
+    threads = [threading.Thread(target=revoke, args=pair) for pair in (("admin", "other"), (other, "admin"))]
+    with (path.parent / "keys.json.new").open("w") as held:  # both changes wait for the lock of the new file
+        fcntl.flock(held, fcntl.LOCK_EX)
+        for thread in threads:
+            thread.start()
+        time.sleep(0.5)
+    for thread in threads:
+        thread.join()
+    left = named(path) & {"admin", "other"}
+    path.write_bytes(before)
+    assert sorted(statuses) == [200, 401]
+    assert len(left) == 1
+    assert ask("admin", "DELETE", "/keys/other").status_code == 200
 
 
 @pytest.mark.parametrize(

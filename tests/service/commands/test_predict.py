@@ -1,12 +1,16 @@
 """Predictions, for any caller."""
 
-import numpy as np
+import threading
 
-from hinged.service.commands.predict import make_decisions
+import numpy as np
+import pytest
+
+from hinged.service.commands.predict import decided_soon, make_decisions
 from hinged.service.data.examples import Details
 from tests.helpers.worker import learning, on_worker, predictions_of
 
 STREAM = [(f"e{k}", [float(k % 3), float(k % 2)], "ab"[k % 2]) for k in range(12)]
+SPARSE = {"features": {"type": "sparse", "dim": 2**20}}  # too many for points in columns
 BUDGET = {"labels": {"budget": 0.5}}
 
 
@@ -55,3 +59,29 @@ async def test_predictions_without_ids_use_no_label_budget_and_do_not_wait(worke
     assert vars(worker._budget) != before
     assert kept == ["p0", "p1"]
     assert np.isfinite([list(scores.values()) for scores in found.scores]).all()
+
+
+def sparse(worker, count, numbers):
+    """Return a request of examples of so many numbers each."""
+    places = [list(range(r, r + 300 * numbers, 300)) for r in range(count)]
+    xs = [{"indices": each, "values": [1.5] * numbers} for each in places]
+    return learning(worker.model, [(f"{numbers}-{r}", x, "ab"[r % 2]) for r, x in enumerate(xs)])
+
+
+@pytest.mark.parametrize("configuration", [SPARSE, {**SPARSE, "novelty": True}], ids=["plain", "novelty"])
+@on_worker("configuration")
+async def test_short_x_beside_long_sparse_points_do_not_hold_the_event_loop(worker):
+    asked = []
+
+    def work(_):
+        asked.append(threading.current_thread() is threading.main_thread())
+
+    async def ask(count):
+        await decided_soon(worker, worker.published, sparse(worker, count, 1).inputs, work)
+        return asked.pop()
+
+    await worker.learn(sparse(worker, 40, 5))
+    assert await ask(20)
+    await worker.learn(sparse(worker, 40, 3000))
+    assert await ask(1)
+    assert not await ask(20)

@@ -6,7 +6,7 @@ import threading
 import pytest
 
 from hinged.service.edge.keys import NOBODY_ASKED, PREFIX, Key, Keyring, create_key, digest, read_keys, revoke_key
-from hinged.service.errors import Conflict, Invalid, NotFound, Unavailable
+from hinged.service.errors import Conflict, Invalid, NotFound, Unauthenticated, Unavailable
 
 
 @pytest.fixture
@@ -107,6 +107,28 @@ def test_the_new_file_is_never_written_through_a_link(path):
     with pytest.raises(Unavailable, match="cannot be written"):
         create_key(path, "a", "reader")
     assert (path.parent / "other").read_text() == "untouched"
+
+
+def test_a_pipe_of_the_new_files_name_holds_nobody_up(path):
+    os.mkfifo(path.parent / "keys.json.new")
+    with pytest.raises(Unavailable, match="cannot be written"):
+        create_key(path, "a", "reader")
+
+
+@pytest.mark.parametrize(
+    "change", [lambda path, by: create_key(path, "c", "admin", by=by), lambda path, by: revoke_key(path, "b", by=by)]
+)
+def test_a_key_that_is_not_in_the_file_any_more_changes_nothing(path, change):
+    create_key(path, "a", "admin")
+    create_key(path, "b", "admin")
+    gone = read_keys(path)[0]
+    revoke_key(path, "a")
+    create_key(path, "a", "admin")  # another key of the same name
+    before = path.read_bytes()
+    with pytest.raises(Unauthenticated, match="revoked"):
+        change(path, gone)
+    assert path.read_bytes() == before
+    change(path, read_keys(path)[-1])
 
 
 def test_no_simultaneous_change_is_lost(path):
