@@ -177,11 +177,11 @@ def exercise(name: str, dtype: type, parts: Sequence[str] = EVERYTHING) -> None:
     solver.decision(rows)
     if SERVE in parts:
         warm_up_metrics()
-        Sample(rows).compare(rows)
         solver.certificate()  # needed by learning curves
     if FINISH in parts:
         solver.finish_over(rows, 1 - Y, np.arange(100, 108))  # of these examples some violate
         warm_up_ones(solver.dtype)
+        Sample(rows).compare(rows)
         if any(isinstance(one, LASVM) for one in getattr(solver, "machines", [solver])):
             warm_up_together(solver.dtype)
     if FORGET in parts:
