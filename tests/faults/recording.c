@@ -71,10 +71,15 @@ static void note(int record, int good, char kind, const char *path, const void *
     int before = errno;
     if (good && (REAL(write)(record, &head, sizeof head) < 0 || REAL(write)(record, path, head.path) < 0
                  || (size && REAL(write)(record, data, size) != (ssize_t)size))) abort();
+    flock(record, LOCK_UN); /* a process that was forked meanwhile has this file open, too */
     REAL(close)(record);
     pthread_mutex_unlock(&turn);
     errno = before;
 }
+
+static void take(void) { pthread_mutex_lock(&turn); }
+static void leave(void) { pthread_mutex_unlock(&turn); }
+__attribute__((constructor)) static void begin(void) { pthread_atfork(take, leave, leave); }
 
 #define RECORDED_CALL(type, good, call, kind, path, data, size, at) do { \
     int record = lock(); \

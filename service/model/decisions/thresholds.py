@@ -47,7 +47,7 @@ def thresholds(counts: Array, chances: Array, table: CostTable, number: int) -> 
     def paid(decisions: Array) -> Figures:
         """Return the shares of all examples, and the mean cost. decisions (..., BINS): class numbers or ASKED."""
         shares = {
-            (truth, decision): (decisions == decision) @ counts[int(truth == number)] / n
+            (truth, decision): np.where(decisions == decision, counts[int(truth == number)], 0.0).sum(axis=-1) / n
             for truth in (number, other)
             for decision in (number, other, *(() if table.ask is None else (ASKED,)))
         }
