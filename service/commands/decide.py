@@ -170,7 +170,9 @@ def _explored(published: Published, found: Verdicts, ids: Sequence[str | None]) 
     stays.
     """
     explore, table = published.configuration.explore, published.costs
-    shares = {number: explore[name] for number, name in enumerate(published.names) if explore and name in explore}
+    if explore is None:
+        return found, ()
+    shares = {number: explore[name] for number, name in enumerate(published.names) if name in explore}
     fixed = {*shares, *_limited(published)}
     others = [number for number in range(len(published.names)) if number not in fixed]
     if not shares or not others or found.chances is None or table is None:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from hinged.service.commands.planned import AllNew, LearnRequest, NewExample, Plan
-from hinged.service.commands.taking import Lookup, NewExamples, take
+from hinged.service.commands.taking import Lookup, NewExamples, take, weights_fit
 from hinged.service.data.classes import label_key
 from hinged.service.data.examples import SERVER_ID
 from hinged.service.data.inputs import Inputs, join_inputs
@@ -83,7 +83,7 @@ def _plain(model: Model, requests: Sequence[LearnRequest], lookup: Lookup, at_ms
     weights: Array | None = None
     if any(request.weights for request in requests):
         weights = weights_of([request.weight(r) for request in requests for r in range(len(request.ids))])
-        if not _weights_fit(model, weights):
+        if not weights_fit(model, weights):
             return None
     given = [i for i in ids if i is not None]
     if given and not _all_unknown(model, given, lookup, at_ms):
@@ -106,15 +106,6 @@ def _plain(model: Model, requests: Sequence[LearnRequest], lookup: Lookup, at_ms
     ends = accumulate((len(request.ids) for request in requests), initial=0)
     planned = [AllNew(begin, request.ids) for begin, request in zip(ends, requests, strict=False)]
     return Plan([*planned], [learned], len(ids))
-
-
-def _weights_fit(model: Model, weights: Array | None) -> bool:
-    """Return whether the model's solver allows these weights."""
-    try:
-        model.learner.check_weights(np.ones(0) if weights is None else weights)
-    except ValueError:
-        return False
-    return True
 
 
 def _all_unknown(model: Model, given: list[str], lookup: Lookup, at_ms: int) -> bool:

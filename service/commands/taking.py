@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
@@ -28,6 +29,15 @@ def revised(model: Model, given: str, changed_ms: int | None, at_ms: int) -> lis
     already recorded.
     """
     return [] if changed_ms in (None, model.revisions.of(given)) else [ExampleRevised(given, changed_ms or 0, at_ms)]
+
+
+def weights_fit(model: Model, weights: np.ndarray[Any, Any] | None) -> bool:
+    """Return whether the model's solver allows these weights."""
+    try:
+        model.learner.check_weights(np.ones(0) if weights is None else weights)
+    except ValueError:
+        return False
+    return True
 
 
 Lookup = Callable[[Sequence[str]], Mapping[str, FirstAnswer]]
@@ -168,20 +178,12 @@ class _Taking:
         # A question of `decide` is in the pool without a lease, and its prediction says that it was asked for.
         leased = candidate.source if candidate else 0
         source = leased or (prediction.source if prediction and meant else 0)
-        if prediction is not None and meant:
-            weight = self._weighed(weight * prediction.weight, weight)
+        if prediction is not None and meant and weights_fit(self.model, np.array([weight * prediction.weight])):
+            weight *= prediction.weight  # the solver may have changed since, and take no weights
         annotator = None
         if self.request.elsewhere:
             annotator, source, _ = self.request.elsewhere[index]
         return self._add(index, NewExample(given, batch, row or 0, label, content, source, annotator, weight=weight))
-
-    def _weighed(self, weight: float, own: float) -> float:
-        """Return the weight of an explored example; its own weight if the solver has changed and takes no weights."""
-        try:
-            self.model.learner.check_weights(np.array([weight]))
-        except ValueError:
-            return own
-        return weight
 
     def _prediction(self, given: str) -> Prediction | None:
         """Return the prediction that will wait for this label after the predictions in `waiting` are logged
