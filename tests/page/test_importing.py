@@ -6,6 +6,7 @@ import json
 import re
 
 import pytest
+from playwright.sync_api import expect
 
 from hinged import Client
 from tests.helpers.browser import barriers
@@ -524,6 +525,24 @@ def test_a_row_that_the_server_refuses_keeps_its_place_in_the_file_of_prediction
     found = list(csv.DictReader(predicted(page, spoken).splitlines()))
     assert [row["prediction"] for row in found] == ["x", "", "y"]
     assert [(row["a"], row["more"]) for row in found] == [("1", ""), ("s" * (CHARS + 1), ""), ("99", "[1,null]")]
+
+
+def test_rows_are_sent_only_after_the_model_has_told_which_columns_are_its_features(client, server, tab, tmp_path):
+    path = tmp_path / "ways.csv"
+    path.write_text("amount,way\n" + "".join(f"{k % 9},{'web' if k % 2 else 'shop'}\n" for k in range(30)))
+    client.create_model("ways", kernel={"type": "rbf"}, C=1, features={"type": "named", "warmup": 20})
+    client.learn("ways", [{"x": {"amount": k % 9, "way": ("shop", "web")[k % 2]}, "y": k % 2} for k in range(60)])
+    held = []
+    page = brought(tab, server, path)
+    page.route("**/models/ways", lambda route: held.append(route))  # noqa: PLW0108 (Playwright takes no builtin)
+    page.get_by_label("Model", exact=True).select_option("ways")
+    button = page.get_by_role("button", name="Predict", exact=True)
+    eventually(lambda: page.wait_for_timeout(20) or held)
+    expect(button).to_be_disabled()
+    held[0].continue_()
+    page.unroute("**/models/ways")
+    button.click()
+    page.get_by_text("0 in 15 rows, 1 in 15 rows").wait_for()
 
 
 def test_decisions_come_back_as_a_file_and_questions_go_to_the_pool(client, server, tab, tmp_path, spoken):

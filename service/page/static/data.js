@@ -72,7 +72,7 @@ function Plan({ chosen, model, take, close }) {
   const [labelled, setLabelled] = useState(source.kind === "libsvm");
   const [error, setError] = useState(null);
   const [busy, setBusy] = useState(false);
-  const [costly, setCostly] = useState(null); // the chosen model, if it has costs
+  const [seen, setSeen] = useState(null); // {model, costs}: the chosen model, as the server described it last
   useEffect(() => {
     ask("GET", "overview").then((found) => {
       const names = found.models.filter((m) => m.state === "serving").map((m) => m.model);
@@ -81,12 +81,16 @@ function Plan({ chosen, model, take, close }) {
     }, setError);
   }, []);
   useEffect(() => {
+    let left = false;
     if (target) ask("GET", `models/${path(target)}`).then(({ configuration, features }) => {
-      if (configuration.costs) setCostly(target);
+      if (left) return;
+      setSeen({ model: target, costs: configuration.costs });
       const known = new Set(features?.fields?.map((field) => field.name)); // what the model has learned as a feature stays a feature
       setColumns((was) => was.map((c) => (["label", "leave"].includes(c.use) && known.has(c.name) ? { ...c, use: "feature" } : c)));
     }, setError);
+    return () => { left = true; };
   }, [target]);
+  const ready = target === "" ? Boolean(fresh) : seen?.model === target; // the model tells what is a feature: wait for it
   const use = (i, what) => setColumns((was) => was.map((c, k) => (
     k === i ? { ...c, use: what } : (what === "label" || what === "id") && c.use === what ? { ...c, use: "feature" } : c)));
   const said = columns.find((c) => c.use === "label"), label = source.kind === "libsvm" ? labelled : Boolean(said);
@@ -123,7 +127,7 @@ function Plan({ chosen, model, take, close }) {
   };
   // The usual way comes first. Rows without a label, for a model that exists, are there to be predicted.
   const asks = Boolean(target) && !label, ways = [["learn", label ? "Send the rows" : "Send the rows to the pool"], ...(target ? [["predict", "Predict"]] : []),
-    ...(costly && costly === target ? [["decide", "Decide", "The server decides by the model's costs. Rows that a person should see go to the pool."]] : [])];
+    ...(ready && target && seen.costs ? [["decide", "Decide", "The server decides by the model's costs. Rows that a person should see go to the pool."]] : [])];
   if (asks) ways.reverse();
   return html`<section class="card"><div class="row"><h2><bdi>${file.name}</bdi> <small>${file.size < 1e5 ? `${(file.size / 2 ** 10).toFixed(1)} KiB` : `${(file.size / 2 ** 20).toFixed(1)} MiB`}, ${source.kind === "csv" ? "table" : source.kind.toUpperCase()}</small></h2>
       <span class="room"></span><button class="plain" onClick=${close}>Choose another file</button></div>
@@ -136,7 +140,7 @@ function Plan({ chosen, model, take, close }) {
       ${target === "" && html`<label>Name <input value=${fresh} pattern=${NAME} title="letters, digits, . _ and -, beginning with a letter or a digit" maxlength="64" required onInput=${(e) => setFresh(e.target.value)} /></label>`}
       <label>Refused rows <select aria-label="Refused rows" value=${stops ? "stop" : "aside"} onChange=${(e) => setStops(e.target.value === "stop")}>
         <option value="aside">go into a file</option><option value="stop">stop the upload</option></select></label>
-      ${ways.map(([route, word, title], i) => html`<button key=${route} type=${i ? "button" : "submit"} class=${i ? "" : "main"} title=${title} disabled=${busy || target === null || (target === "" && !fresh)}
+      ${ways.map(([route, word, title], i) => html`<button key=${route} type=${i ? "button" : "submit"} class=${i ? "" : "main"} title=${title} disabled=${busy || !ready}
         onClick=${i ? () => begin(route) : null}>${busy && !i ? "Preparing (a new solver may have to compile)" : word}</button>`)}</form>
     <${Problem} error=${error} /></section>`;
 }
