@@ -7,6 +7,8 @@ change in place, the event begins a job (service/engine/jobs/background.py).
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,8 +30,10 @@ from hinged.service.errors import (
     Invalid,
     NotFound,
 )
+from hinged.service.model.events import ModelEvent
 from hinged.service.model.events.changes import (
     ChallengerPromoted,
+    ChallengerReconfigured,
     ChallengerRetired,
     ChangeIntended,
     ExampleForgotten,
@@ -154,9 +158,25 @@ class Configure:
         if not planned and configuration.same_as(model.configuration):
             return Planned([], lambda model: _answer(model, None))
         if not planned and in_place(model, configuration):
-            return Planned([ModelReconfigured(facts, now_ms)], lambda model: _answer(model, None))
+            events = [ModelReconfigured(facts, now_ms), *self._followed(model, facts, now_ms)]
+            return Planned(events, lambda model: _answer(model, None))
         at = model.position + 1
         return Planned([ChangeIntended(facts, None, now_ms)], lambda model: _answer(model, at))
+
+    def _followed(self, model: Model, facts: dict[str, Any], now_ms: int) -> Iterator[ModelEvent]:
+        """Return the events by which the challengers follow a change of parts that affect no solver. Without them, a
+        promotion would undo the change. A challenger keeps a part in which it differs from the model, and a part that
+        does not fit its others.
+        """
+        then = model.configuration.model_dump(mode="json")
+        taught = {name: learner.configuration.model_dump(mode="json") for name, learner in model.shadows.items()}
+        coming = {job.shadow: job.configuration for job in model.jobs.running() if job.shadow and job.configuration}
+        for name, own in {**taught, **coming}.items():
+            parts = {part: facts[part] for part in BESIDE if facts[part] != then[part] == own.get(part)}
+            kind = ChangeIntended if name in coming else ChallengerReconfigured
+            if parts:
+                with suppress(Invalid):
+                    yield kind(changed(own, parts, self.settings).model_dump(mode="json"), name, now_ms)
 
 
 @dataclass(frozen=True, slots=True)

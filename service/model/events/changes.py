@@ -212,6 +212,26 @@ class ChallengerRetired(_Change, NamesNoExample):
 
 
 @dataclass(frozen=True, slots=True)
+class ChallengerReconfigured(_Change, NamesNoExample):
+    """Parts of a challenger's configuration that affect no solver were changed, as they were for the model."""
+
+    KIND: ClassVar[str] = "challenger_reconfigured"
+    configuration: dict[str, Any]
+    shadow: str
+    at_ms: int
+
+    def admit(self, coming: Coming) -> None:
+        """Refuse an invalid configuration, and an unknown challenger."""
+        read_configuration(self.configuration)
+        _check_shadow(coming, self.shadow)
+
+    def apply(self, model: Model, position: int, epoch: Epoch | None) -> Outcome:
+        """Reconfigure the challenger."""
+        model.shadows[self.shadow].reconfigure(read_configuration(self.configuration))
+        return NOTHING
+
+
+@dataclass(frozen=True, slots=True)
 class ChallengerPromoted(_Change, NamesNoExample):
     """A challenger replaced the model."""
 
@@ -222,8 +242,7 @@ class ChallengerPromoted(_Change, NamesNoExample):
 
     def admit(self, coming: Coming) -> None:
         """Refuse an unknown challenger."""
-        if self.shadow not in coming.model.shadows:
-            raise ValueError(f"there is no challenger {self.shadow!r}")
+        _check_shadow(coming, self.shadow)
 
     def apply(self, model: Model, position: int, epoch: Epoch | None) -> Outcome:
         """Let the challenger predict from now on."""
@@ -231,3 +250,8 @@ class ChallengerPromoted(_Change, NamesNoExample):
         shadow.stopped = None
         model.replace_learner(shadow)
         return NOTHING
+
+
+def _check_shadow(coming: Coming, shadow: str) -> None:
+    if shadow not in coming.model.shadows:
+        raise ValueError(f"there is no challenger {shadow!r}")

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hinged.service.commands.change import Challenge, Forget, Promote, Retire
+from hinged.service.commands.change import Challenge, Configure, Forget, Promote, Retire
 from hinged.service.commands.figures import challengers
 from hinged.service.data.parts import LIVES
 from hinged.service.errors import Conflict, NotFound
@@ -15,7 +15,7 @@ from hinged.service.settings import Settings
 from hinged.solvers.dual.machine import widths
 from tests.helpers.changes import changed, same_solver, taught, while_folding
 from tests.helpers.states import digest_of, load_model
-from tests.helpers.worker import SIZES, examples_of, learning, on_worker, predictions_of, with_worker
+from tests.helpers.worker import SIZES, examples_of, learning, on_worker, predictions_of, until, with_worker
 
 
 @on_worker()
@@ -188,6 +188,33 @@ async def test_a_challenger_learns_the_whole_log_is_scored_and_can_be_promoted(w
     assert load_model(store, "m", **SIZES).snapshot() == worker.model.snapshot()
     with pytest.raises(NotFound):
         await worker.command(Promote("other"))
+
+
+@on_worker()
+async def test_a_promotion_keeps_what_the_model_was_told_beside_its_solver(worker, store):
+    await worker.learn(learning(worker.model, examples_of(17, 300)))
+    await changed(worker, Challenge("other", {"C": 0.5}, Settings()))
+    await changed(worker, Challenge("own", {"C": 2, "alarm": {"level": 0.2}}, Settings()))
+    told = Configure({"alarm": {"level": 0.001}, "labels": {"overlap": 2}}, Settings())
+    await while_folding(worker, Challenge("late", {"C": 3}, Settings()), told)
+    await until(lambda: not worker.model.jobs.running())
+    for name, level in (("other", 0.001), ("own", 0.2), ("late", 0.001)):
+        configuration = worker.model.shadows[name].configuration
+        assert (configuration.alarm["level"], configuration.labels.overlap) == (level, 2)
+        assert worker.model.shadows[name].metrics.alarm.level == level
+    assert load_model(store, "m", **SIZES).snapshot() == worker.model.snapshot()
+    await changed(worker, Promote("late"))
+    assert (worker.model.configuration.C, worker.model.configuration.alarm["level"]) == (3, 0.001)
+    await changed(worker, Challenge("stepping", {"solver": "bsca", "budget": 10, "extra_steps": 1}, Settings()))
+    await changed(worker, Configure({"alarm": None}, Settings()))
+    await changed(worker, Configure({"costs": {"a": {"b": 9}}}, Settings()))
+    await changed(worker, Configure({"explore": {"b": 0.1}}, Settings()))
+    stepping = worker.model.shadows["stepping"].configuration
+    assert stepping.costs == worker.model.configuration.costs
+    assert stepping.explore is None
+    assert worker.model.shadows["other"].configuration.explore == {"b": 0.1}
+    assert worker.model.shadows["other"].configuration.alarm is None
+    assert worker.model.shadows["own"].configuration.alarm["level"] == 0.2
 
 
 @on_worker()
