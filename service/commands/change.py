@@ -166,7 +166,7 @@ class Configure:
     def _followed(self, model: Model, facts: dict[str, Any], now_ms: int) -> Iterator[ModelEvent]:
         """Return the events by which the challengers follow a change of parts that affect no solver. Without them, a
         promotion would undo the change. A challenger keeps a part in which it differs from the model, and a part that
-        does not fit its others.
+        does not fit its other parts.
         """
         then = model.configuration.model_dump(mode="json")
         taught = {name: learner.configuration.model_dump(mode="json") for name, learner in model.shadows.items()}
