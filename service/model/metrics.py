@@ -101,6 +101,8 @@ class Prequential:
                 self.memory.add_class(name)
         elif (self.memory.watched, self.memory.costs) != (watched, costs):
             self.memory = self.memory.changed(watched, costs)
+        if self.memory is not None:
+            self.memory.begin_with(self.window.scores.T, self.window.classes)
         self._promise(configuration.promise, names)
         if configuration.alarm is None:
             self.alarm = None

@@ -135,6 +135,20 @@ class DecisionMemory:
             found.decided, found.asked = self.decided, self.asked
         return found
 
+    def begin_with(self, columns: Array, classes: Array) -> None:
+        """Let watched classes without counts begin with the newest examples, which were predicted before.
+
+        columns (m, K): decision values; NaN where a column came later. classes (m,): true classes.
+        """
+        if classes.size < DUE_MIN:
+            return
+        new = [w for w, name in enumerate(self.watched) if name in self.names and not self.counts[w].any()]
+        for w in new:
+            self._add(w, columns, classes, np.full(classes.size, self.weight))
+            self.fits[w] = isotonic(self.counts[w] / self.weight)
+        if not self.seen:
+            self.seen, self.due = classes.size, classes.size + max(DUE_MIN, classes.size // DUE_PART)
+
     def chances(self) -> Chances | None:
         """Return the present probabilities. Return None before the first fit, or with a single class."""
         if self.seen < DUE_MIN or len(self.names) < 2:
@@ -172,15 +186,17 @@ class DecisionMemory:
             self.decided += m
             self.asked += int((decisions == ASKED).sum())
         for w, name in enumerate(self.watched):
-            if name not in self.names:
-                continue
-            number = self.names.index(name)
-            scores = scores_of(columns, number)
-            there = ~np.isnan(scores)
-            place = (classes[there] == number).astype(np.int64), bins_of(scores[there])
-            np.add.at(self.counts[w], place, weights[there])
+            if name in self.names:
+                self._add(w, columns, classes, weights)
         self.weight = float(growing[-1])
         self.seen += m
+
+    def _add(self, w: int, columns: Array, classes: Array, weights: Array) -> None:
+        number = self.names.index(self.watched[w])
+        scores = scores_of(columns, number)
+        there = ~np.isnan(scores)
+        place = (classes[there] == number).astype(np.int64), bins_of(scores[there])
+        np.add.at(self.counts[w], place, weights[there])
 
     def _fit(self) -> None:
         self.fits = [isotonic(counts / self.weight) for counts in self.counts]

@@ -120,10 +120,11 @@ def test_decisions_need_costs_and_costs_come_and_go_by_patch(ask):
         assert client.model(model.name)["configuration"]["costs"] == COSTS
         (result,) = client.decide(model.name, {"x": [0.1, 0.1]})["results"]
         assert result["decision"] in ("ok", "fraud", "ask")
+        assert result["reason"] == "cost"  # the examples before the costs tell the probabilities
         X, y = stream(200, seed=5)
         client.learn_rows(model.name, X, y)
         told = client.model(model.name)["metrics"]
-        assert told["decisions"]["examples"] == 180  # after the first 20, there are probabilities
+        assert told["decisions"]["examples"] == 200
         assert told["decisions"]["cost"] < told["decisions"]["always"]["ok"]
         assert told["classes"]["fraud"]["long"]["share"] == pytest.approx(0.1, abs=0.05)
         client.change_model(model.name, costs=None)

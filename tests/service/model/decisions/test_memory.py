@@ -64,6 +64,35 @@ def test_metrics_without_costs_have_no_memory_and_the_same_state_as_before():
     assert not any(key.startswith("memory") for key in metrics.state())
 
 
+@pytest.mark.parametrize("classes", [2, 3])
+def test_with_new_costs_the_memory_begins_with_the_newest_thousand(classes):
+    batch, metrics = drawn(1_300, classes), new_metrics(classes)
+    metrics.add(*part(batch, slice(0, 10)))
+    metrics.configure(configured(watch=["odd"]), NAMES[:classes])
+    assert not metrics.memory.counts.any()  # ten examples are too few
+    metrics.configure(configured(), NAMES[:classes])
+    metrics.add(*part(batch, slice(10, 1_100)))
+    metrics.configure(configured(costs=COSTS), NAMES[:classes])
+    memory, newest = metrics.memory, slice(100, 1_100)
+    for w, name in enumerate(memory.watched):
+        is_class = batch[2][newest] == NAMES.index(name)
+        scores = batch[0][newest, -1] if classes == 2 else batch[0][newest, NAMES.index(name)]
+        scores = scores if classes > 2 or name == "fraud" else -scores
+        counts = [np.bincount(margins.bins_of(scores[own]), minlength=margins.BINS) for own in (~is_class, is_class)]
+        np.testing.assert_array_equal(memory.counts[w], counts)
+        np.testing.assert_array_equal(memory.fits[w], margins.isotonic(memory.counts[w]))
+    assert memory.chances() is not None
+    assert metrics.figures(NAMES[:classes])["decisions"]["examples"] == 0  # these examples were not decided
+    again = new_metrics(classes, costs=COSTS)
+    again.load(metrics.state())
+    for each in (metrics, again):
+        each.add(*part(batch, slice(1_100, 1_300)))
+        each.configure(configured(costs=COSTS, watch=["odd"]), NAMES[:classes])
+    assert same(metrics, again)
+    if classes == 3:
+        assert metrics.memory.counts[metrics.memory.watched.index("odd")].sum() == pytest.approx(1000 * metrics.memory.weight)
+
+
 @pytest.mark.long
 @given(
     classes=st.sampled_from([2, 3]),
