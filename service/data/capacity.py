@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, TypeAdapter
+from pydantic import BeforeValidator, Field, TypeAdapter
 from typing_extensions import TypedDict
 
 from hinged.service.data.costs import ASK
@@ -27,10 +27,10 @@ _refused = partial(refusal, "capacity")
 
 
 class DecisionLimit(TypedDict):
-    """How often a decision may be taken: at most `most` times in each period `per`."""
+    """How often a decision may be taken."""
 
-    most: int
-    per: str
+    most: Annotated[int, Field(description="maximum number of decisions in a period")]
+    per: Annotated[str, Field(description="length of the period, such as 1d, 8h, 30m or 10s")]
 
 
 LIMIT_SCHEMA = TypeAdapter(DecisionLimit).json_schema()

@@ -293,6 +293,8 @@ class Prequential:
                 "flagged": self.drifted,
                 "last_at": at or None,
                 "count": self.drift.count,
+                "examples": self.drift.seen,
+                "errors": self.drift.errors,
             },
             **({} if self.alarm is None else {"alarm": {**self.alarm.figures(), "flagged": self.alarmed}}),
         }

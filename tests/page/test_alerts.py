@@ -45,6 +45,7 @@ def test_the_view_of_decisions_lists_the_alerts(client, server, tab, alarmed, wi
 def test_alerts_are_worked_off_with_and_without_a_label(client, server, tab, alarmed):
     page = tab(server.url).open(f"models/{alarmed}/decide", ".chart canvas")
     first, second = (alert["id"] for alert in client.alerts(alarmed, n=2, order="best")["alerts"])
+    page.get_by_role("heading", name=f"The alert {first}").wait_for()  # with its x below
     learned = client.model(alarmed)["examples"]
     page.get_by_role("button", name=f"{first} was fraud", exact=True).click()
     eventually(lambda: client.model(alarmed)["alerts"]["waiting"] == 4)

@@ -545,6 +545,19 @@ def test_rows_are_sent_only_after_the_model_has_told_which_columns_are_its_featu
     page.get_by_text("0 in 15 rows, 1 in 15 rows").wait_for()
 
 
+def test_the_name_of_a_model_that_is_there_makes_no_new_model(client, server, tab, tmp_path, spoken):
+    path = tmp_path / f"{spoken}.csv"
+    path.write_text("a,label\n" + "".join(f"{k},{'x' if k % 2 else 'y'}\n" for k in range(30)))
+    before = client.model(spoken)["examples"]
+    page = brought(tab, server, path)
+    page.get_by_role("button", name="Send the rows").click()
+    page.get_by_text(f"There is already a model {spoken}.").wait_for()
+    page.get_by_label("Name", exact=True).fill("spoken-again")
+    page.get_by_role("button", name="Send the rows").click()
+    page.get_by_text("30 learned").wait_for()
+    assert client.model(spoken)["examples"] == before
+
+
 def test_decisions_come_back_as_a_file_and_questions_go_to_the_pool(client, server, tab, tmp_path, spoken):
     path = tmp_path / "due.csv"
     path.write_text("key,a\n" + "".join(f"k{a},{a}\n" for a in (2, 50, 98)))

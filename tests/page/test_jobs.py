@@ -204,7 +204,7 @@ def set_costs(hand):
     hand.link("Predict or add a file")
     hand.file(hand.folder / "new.csv")
     hand.button("Decide")
-    hand.page.get_by_role("link", name="Label 30 questions").wait_for()
+    hand.page.get_by_text("yes in 15 rows").wait_for()
     with hand.page.expect_download() as download:
         hand.button("Save as CSV")
     assert "decision" in download.value.path().read_text().splitlines()[0]

@@ -185,7 +185,7 @@ def test_the_result_of_an_earlier_answer_does_not_hide_the_message_of_a_later_ac
     page.unroute("**/learn")
     sent(one)
     one.until("() => document.querySelector('.effect .changed') !== null")
-    assert "the skip is undone" in page.locator(".question > p.soft").inner_text()
+    assert "the skip is undone" in page.locator(".question > p.said").inner_text()
     assert one.answer("2") == passed
     sent(one)
     one.hears("the model predicted")

@@ -40,6 +40,12 @@ def test_each_kind_of_setting_has_a_field_that_fits(client, server, tab):
     limit.get_by_role("textbox", name="per").fill("1d")
     dialog.get_by_role("button", name="Change", exact=True).click()
     saved("capacity", {"ask": {"most": 40, "per": "1d"}})
+    dialog = change(page, "capacity")
+    limit = dialog.get_by_role("group", name="ask")
+    limit.get_by_role("spinbutton", name="most").fill("")
+    limit.get_by_role("textbox", name="per").fill("")
+    dialog.get_by_role("button", name="Change", exact=True).click()
+    saved("capacity", None)
     dialog = change(page, "promise")
     dialog.get_by_role("spinbutton", name="error").fill("0.1")
     dialog.get_by_role("button", name="Change", exact=True).click()
@@ -63,6 +69,7 @@ def test_each_kind_of_setting_has_a_field_that_fits(client, server, tab):
     dialog.get_by_role("combobox").select_option("linear")
     dialog.get_by_role("button", name="Try it as a challenger").click()
     eventually(lambda: "other-kernel" in client.shadows("set")["shadows"])
+    page.get_by_text('kernel {"type":"linear"} instead of {"type":"rbf"').wait_for()
     assert client.shadows("set")["shadows"]["other-kernel"]["configuration"]["kernel"] == {"type": "linear"}
     assert client.model("set")["configuration"]["kernel"] == KERNEL
     assert one.wrong == []

@@ -79,6 +79,36 @@ def test_the_sentence_compares_with_a_week_ago(server, tab, accuracy, word):
     assert said == [f"{word} a week ago ({share(accuracy)})"]
 
 
+@pytest.mark.parametrize("right", [0.87, 0.95])
+def test_a_model_that_is_no_better_than_guessing_says_so_and_accuses_no_label(server, tab, right):
+    page = tab(server.url).open("", "h1")
+    said, steps = page.evaluate(
+        """async (right) => {
+          const { standing, steps } = await import("./ui/standing.js");
+          const history = { curve: { at_ms: [] }, marks: [{ kind: "promoted", examples: 4800 }] };
+          const confusion = { classes: ["ok", "fraud"], window: [[875, 0], [125, 0]] };
+          const drift = { flagged: true, last_at: 4500, examples: 400, errors: 280 };
+          const metrics = { window: { accuracy: right, examples: 1000 }, confusion, drift };
+          const figures = { examples: 5000, metrics, pool: {} };
+          const { rest } = standing({ figures, history, suspects: 90 });
+          return [rest, steps({ model: "m", figures, suspects: 90 }).map((it) => it.text)];
+        }""",
+        right,
+    )
+    drift = (
+        "the error rate rose at example 4,500, and the model was promoted at example 4,800: "
+        "right in 30.0 % of 400 examples since the change"
+    )
+    if right < 0.9:
+        assert said == ['no better than always guessing "ok" (87.5 %)', drift]
+        assert "Say what each error costs" in steps
+        assert not any("Check" in step for step in steps)
+    else:
+        assert said[:2] == ['always guessing "ok" would be right in 87.5 %', drift]
+        assert "contradicts 90 labels" in said[2]
+        assert "Check 90 labels" in steps
+
+
 def test_the_start_lists_what_needs_somebody_and_the_ways_to_begin(client, server, tab):
     model = taught(client, "disputed", 40, labels={"overlap": 2})
     client.offer(model, [{"id": "c", "x": [1, 1]}])

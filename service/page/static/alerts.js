@@ -3,15 +3,15 @@
 import { html, useRef, useState } from "./vendor/htm-preact.js";
 import { ask, path } from "./api.js";
 import { usePressed } from "./keys.js";
-import { announce, count, figure, Instead, percent, Problem, shownLabel, usePolled } from "./parts.js";
+import { Example } from "./example.js";
+import { announce, count, figure, Instead, percent, Problem, REASONS, shownLabel, usePolled } from "./parts.js";
 
 const SHOWN = 20; // number of alerts fetched at a time
 const LABELS_MAX = 4; // with more classes, the page offers no labels
 const KEYS = { done: "d", next: "n", previous: "p" }; // a label has its number as its key
-const REASONS = { cost: "lowest expected cost", unknown: "no probabilities yet", capacity: "the better decision was not left" };
 
 // classes: the labels of the model. again: fetches the model's figures again.
-export function Alerts({ model, classes, again }) {
+export function Alerts({ model, classes, show, again }) {
   const to = `models/${path(model)}`;
   const [order, setOrder] = useState("best");
   const [found, problem, fetchAgain] = usePolled(() => ask("GET", `${to}/alerts?n=${SHOWN}&order=${order}`), 15_000, [model, order]);
@@ -21,6 +21,7 @@ export function Alerts({ model, classes, again }) {
   const table = useRef();
   const alerts = (found?.alerts ?? []).filter(({ id }) => !settled.includes(id)), labels = classes.length <= LABELS_MAX ? classes : [];
   const active = Math.max(0, Math.min(at, alerts.length - 1)), now = alerts[active];
+  const [example] = usePolled(() => now && ask("GET", `${to}/examples/${path(now.id)}`), 60_000, [model, now?.id]);
   const move = (to) => {
     const next = Math.max(0, Math.min(to, alerts.length - 1));
     setAt(next);
@@ -52,5 +53,6 @@ export function Alerts({ model, classes, again }) {
       <tbody>${alerts.map((alert, i) => html`<tr key=${alert.id} tabindex="-1" class=${i === active ? "active" : ""} aria-current=${i === active ? "true" : null}><th scope="row"><bdi class="code">${alert.id.slice(0, 60)}</bdi></th><td><bdi>${alert.decision}</bdi></td>
         <td class="number">${percent(alert.probability)}</td><td class="number">${figure(alert.gain)}</td><td>${REASONS[alert.reason]}</td><td>${new Date(alert.at).toLocaleString()}</td>
         <td>${labels.map((label, k) => html`<button class="plain" key=${shownLabel(label)} aria-label=${`${alert.id} was ${shownLabel(label)}`} onClick=${() => settle(alert.id, label)}>${shownLabel(label)}${i === active && html` <kbd aria-hidden="true">${k + 1}</kbd>`}</button> `)}
-          <button class="plain" aria-label=${`${alert.id} is done`} onClick=${() => settle(alert.id)}>Done${i === active && html` <kbd aria-hidden="true">${KEYS.done}</kbd>`}</button></td></tr>`)}</tbody></table></div>`}`;
+          <button class="plain" aria-label=${`${alert.id} is done`} onClick=${() => settle(alert.id)}>Done${i === active && html` <kbd aria-hidden="true">${KEYS.done}</kbd>`}</button></td></tr>`)}</tbody></table></div>
+      ${example && now && html`<h3>The alert <bdi class="code">${now.id.slice(0, 60)}</bdi></h3><${Example} key=${now.id} x=${example.x} show=${show} />`}`}`;
 }

@@ -17,11 +17,13 @@ export class Answered {
     this.filled = new Set(); // the names of the columns that at least one answer fills
     this.rows = new Map(); // by the number of a row, its cells
     this.labels = new Map(); // by label, the number of rows with this prediction or decision
+    this.reasons = new Map(); // by reason, the number of rows with a decision
   }
 
   add(number, result) {
     const label = shownLabel(result.prediction ?? result.decision ?? "");
     this.labels.set(label, (this.labels.get(label) ?? 0) + 1);
+    if (result.reason) this.reasons.set(result.reason, (this.reasons.get(result.reason) ?? 0) + 1);
     this.rows.set(number, this.columns.map(([name, of]) => {
       const cell = of(result);
       if (cell !== undefined) this.filled.add(name);

@@ -4,6 +4,13 @@ import { html, useState } from "./vendor/htm-preact.js";
 import { ask, may, path } from "./api.js";
 import { announce, count, figure, Name, percent, Problem } from "./parts.js";
 
+const text = (value) => (value !== null && typeof value === "object" ? JSON.stringify(value) : String(value ?? "not set"));
+
+// The parts in which a challenger's configuration differs from the champion's, in words.
+export const differences = (own, champion) => [...new Set([...Object.keys(own), ...Object.keys(champion)])]
+  .filter((part) => JSON.stringify(own[part]) !== JSON.stringify(champion[part]))
+  .map((part) => `${part.replaceAll("_", " ")} ${text(own[part])} instead of ${text(champion[part])}`.slice(0, 160)).join("; ");
+
 const points = (share) => `${share < 0 ? "\u2212" : "+"}${Math.abs(100 * share).toFixed(1)}`;
 
 // How the challenger did beside the champion, in words.
@@ -27,9 +34,9 @@ export function Challengers({ model, shadows, again }) {
   };
   const { champion } = shadows, rows = [["champion", champion], ...Object.entries(shadows.shadows)];
   return html`<section><${Problem} error=${error} />
-    <div class="scroll" tabindex="0" role="group" aria-label="Champion and challengers"><table class="rivals"><thead><tr><th scope="col">Name</th><th scope="col">Solver</th><th scope="col" class="number">Examples</th>
+    <div class="scroll" tabindex="0" role="group" aria-label="Champion and challengers"><table class="rivals"><thead><tr><th scope="col">Name</th><th scope="col">Difference</th><th scope="col" class="number">Examples</th>
       <th scope="col" class="number">Accuracy</th><th scope="col" class="number">Log loss</th><th scope="col" class="number">Support vectors</th><th scope="col">${may("admin") ? "Actions" : "State"}</th></tr></thead>
-    <tbody>${rows.map(([name, it]) => html`<tr key=${name}><th scope="row"><${Name} of=${name} /></th><td>${it.configuration.solver}</td>
+    <tbody>${rows.map(([name, it]) => html`<tr key=${name}><th scope="row"><${Name} of=${name} /></th><td><bdi>${it === champion ? "" : differences(it.configuration, champion.configuration)}</bdi></td>
       <td class="number">${count(it.examples)}</td><td class="number">${percent(it.metrics.accuracy_window)}</td><td class="number">${figure(it.metrics.window.log_loss)}</td>
       <td class="number">${count(it.certificate.support_vectors)}</td>
       <td>${it.stopped ? html`<span class="problem">${it.stopped}</span>` : it !== champion && may("admin") && html`

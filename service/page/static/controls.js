@@ -47,6 +47,7 @@ export function sent(schema, value, before, classes, all) {
     const now = sent({ ...part, none: true }, value[name], before?.[name], classes, all);
     return [name, now ?? (before?.[name] === null || before?.[name] === undefined || !(name in (to.properties ?? {})) ? undefined : part.default ?? null)];
   }).filter(([, v]) => v !== undefined);
+  if (schema.none && value.type === undefined && entries.every(([, v]) => v === null)) return null;
   const kind = value.type === undefined ? {} : { type: value.type };
   return entries.length || value.type !== undefined || !schema.none ? { ...kind, ...Object.fromEntries(entries) } : null;
 }

@@ -2,7 +2,7 @@
 
 import { html, useEffect, useRef, useState } from "./vendor/htm-preact.js";
 import { ask, may, path } from "./api.js";
-import { announce, Bar, count, link, NAME, plural, Problem, usePolled, Warnings } from "./parts.js";
+import { announce, Bar, count, link, NAME, plural, Problem, REASONS, usePolled, Warnings } from "./parts.js";
 import { Lacking } from "./promise.js";
 import { Preview, Vectors } from "./preview.js";
 import { guess, linesOf, open, readAs } from "./read.js";
@@ -68,7 +68,7 @@ function Plan({ chosen, model, take, close }) {
   const [stops, setStops] = useState(false);
   const [target, setTarget] = useState(model ?? (may("admin") ? "" : null));
   const [fresh, setFresh] = useState(() => file.name.replace(/\.[^.]*$/, "").replace(/[^A-Za-z0-9._-]+/g, "-").replace(/^[^A-Za-z0-9]+/, "").slice(0, 64) || "data");
-  const [models, setModels] = useState([]);
+  const [models, setModels] = useState([]), [taken, setTaken] = useState([]); // the models that can learn now; the names of all models
   const [labelled, setLabelled] = useState(source.kind === "libsvm");
   const [error, setError] = useState(null);
   const [busy, setBusy] = useState(false);
@@ -77,6 +77,7 @@ function Plan({ chosen, model, take, close }) {
     ask("GET", "overview").then((found) => {
       const names = found.models.filter((m) => m.state === "serving").map((m) => m.model);
       setModels(names);
+      setTaken(found.models.map((m) => m.model));
       setTarget((was) => was ?? names[0] ?? null);
     }, setError);
   }, []);
@@ -100,6 +101,7 @@ function Plan({ chosen, model, take, close }) {
     try {
       let to = target, form, dim = 0, base = 0;
       if (target === "") {
+        if (taken.includes(fresh)) throw new Error(`There is already a model ${fresh}. Choose it in the list, or give the new model another name`);
         to = fresh;
         let size = rows.length;
         if (size >= LOOKED_AT) { size = 0; for await (const line of linesOf(file)) if (line) size++; }
@@ -188,6 +190,7 @@ function Progress({ upload }) {
     <${Bar} value=${state === "done" ? 1 : upload.read} max=${state === "done" ? 1 : total || 1e9} label=${`rows of ${file.name} that were sent`} />
     <p>${total ? `${plural(total, "row")}: ` : ""}${counts.join(", ")}${upload.refusedCount ? html`, <span class="problem">${count(upload.refusedCount)} refused</span>` : ""}.</p>
     ${upload.answered?.labels.size > 0 && html`<p>${[...upload.answered.labels].sort((a, b) => b[1] - a[1]).slice(0, LABELS_SHOWN).map(([label, n], i) => html`${i ? ", " : ""}<bdi>${label.slice(0, 60)}</bdi> in ${plural(n, "row")}`)}${upload.answered.labels.size > LABELS_SHOWN ? ", …" : ""}.</p>`}
+    ${upload.answered?.reasons.size > 0 && html`<p class="soft">Reasons: ${[...upload.answered.reasons].sort((a, b) => b[1] - a[1]).map(([reason, n]) => `${REASONS[reason]} in ${plural(n, "row")}`).join(", ")}.</p>`}
     ${state === "done" && upload.questions > 0 && html`<p><a class="button" href=${link(upload.model, "label")}>Label ${plural(upload.questions, "question")}</a></p>`}
     <${Problem} error=${upload.error ?? upload.away} />
     <${Warnings} of=${upload.warnings ?? []} />

@@ -16,7 +16,7 @@ export function Decide({ model }) {
   if (!found) return html`<${Instead} title=${model} error=${error} again=${again} />`;
   const { metrics, configuration, classes, alerts, capacity } = found, two = classes.length === 2;
   return html`<div><h1>Decisions of <bdi>${model}</bdi></h1><${Problem} error=${error} again=${again} />
-    ${alerts && may("annotator") && html`<section class="card" aria-label="Alerts"><h2>Alerts</h2><${Alerts} model=${model} classes=${classes} again=${again} /></section>`}
+    ${alerts && may("annotator") && html`<section class="card" aria-label="Alerts"><h2>Alerts</h2><${Alerts} model=${model} classes=${classes} show=${configuration.show} again=${again} /></section>`}
     ${two && html`<${Threshold} key=${model} model=${model} configuration=${configuration} again=${again} />`}
     ${metrics.decisions && html`<${Spent} decisions=${metrics.decisions} simple=${!two} />`}
     ${capacity && html`<${Capacity} of=${capacity} />`}
@@ -25,7 +25,7 @@ export function Decide({ model }) {
       <${PrecisionRecall} key=${name} title=${`Precision of ${name}, by recall in %`} precision=${curve.map((p) => p.precision)} recall=${curve.map((p) => p.recall)} />`)}
     ${!two && !metrics.decisions && html`<p class="empty">${classes.length < 2 ? "Decisions begin when the model knows two classes." : html`
       This model predicts the most probable class. Say in <a href=${fold(model, "settings")}>its settings</a> what errors cost, and it decides by the costs.`}</p>`}
-    <p class="soft">Costs, capacities and promises are <a href=${fold(model, "settings")}>settings of the model</a>.</p></div>`;
+    <p class="soft">Costs, capacities and promises are <a href=${fold(model, "settings")}>settings of the model</a>.${!alerts && " With a capacity for a class, each decision for it becomes an alert here, for a person to work off."}</p></div>`;
 }
 
 const share = (v) => `${+(100 * v).toFixed(1)} %`;
@@ -61,13 +61,14 @@ function Threshold({ model, configuration, again }) {
   const chosen = Object.fromEntries(["right", "false", "missed", "asked", "cost"].map((it) => [it, curve[it][i]]));
   const rows = [[present ? null : "chosen threshold", chosen], ["present rule", rules.present], [`always ${other}`, rules.never], [`always ${name}`, rules.always], ["always ask", rules.ask]];
   const x = curve.threshold.map((v) => 100 * v), flat = (v) => x.map(() => v), asks = costs.ask !== null;
+  const doubt = (curve.missed_cost[i] * costs.false) / (curve.missed_cost[i] + costs.false); // expected cost of either decision at the threshold
   const lines = [["by threshold", curve.cost, 1], [`always ${other}`, flat(rules.never.cost), 2, [6, 4]], ...(asks ? [["always ask", flat(costs.ask), 3, [2, 4]]] : [])];
   return html`<section class="card" aria-label="Threshold">${title}
     <p class="row"><label>Decide <select aria-label="Class with the threshold" value=${name} onChange=${(e) => { setOf(e.target.value); setAt(null); }}>${[name, other].sort().map((it) => html`<option value=${it} selected=${it === name}>${it}</option>`)}</select></label>
       <label for="threshold">from a probability of</label> <b class="chosen">${share(t)}</b> <span>on.</span></p>
     <input id="threshold" ref=${slider} type="range" min="0" max=${x.length - 1} step="1" value=${i} aria-valuetext=${`${share(t)}, costs ${costsOf(t)}`} onInput=${(e) => setAt(Number(e.target.value))} />
     <p>This threshold corresponds to costs <b>${costsOf(t)}</b>: ${t <= 0.5 ? than((1 - t) / t, html`missed <bdi>${name}</bdi>`, "false") : than(t / (1 - t), html`false <bdi>${name}</bdi>`, "missed")}.
-      ${asks && ` Around the threshold the model asks a person, whose look costs ${figure(costs.ask)}.`}</p>
+      ${asks && (costs.ask < doubt ? ` Around the threshold the model asks a person, whose look costs ${figure(costs.ask)}.` : ` The model never asks: a person's look costs ${figure(costs.ask)}, and an error in the most doubtful case ${figure(doubt)} on average.`)}</p>
     ${may("admin") && html`<p class="row"><button class="main" disabled=${present && configuration.costs} onClick=${use}>Use these costs</button>
       ${!present && html`<button onClick=${() => setAt(null)}>Back to the present threshold</button>`}
       <span class="soft">${!configuration.costs ? html`Drag the slider to the probability from which <bdi>${name}</bdi> shall be decided.` : present ? "This is the present threshold. Drag the slider to see another." : "The model does not learn again, and predicts as before; only its decisions change."}</span></p>`}

@@ -91,7 +91,8 @@ export function Effect({ model, figures, effects, given, before }) {
       <span>${several ? html`<b>${count(answered)}</b> questions with all their labels; ${plural(given, "label")} by you in this session` : html`<b>${count(answered)}</b> answered, ${count(given)} by you in this session`}</span></div>
     <${Bar} value=${Math.min(answered, goal)} max=${goal} label=${`${count(answered)} of ${count(goal)} answered`} />
     <p>Accuracy on random questions: <b>${random ? percent(random.accuracy) : "–"}</b>
-      ${honest && html` <span class="soft">(${percent(honest[0], 0)} to ${percent(honest[1], 0)}, newest ${plural(random.examples, "question")})</span>`}</p>
+      ${honest && html` <span class="soft">(${percent(honest[0], 0)} to ${percent(honest[1], 0)}, newest ${plural(random.examples, "question")})</span>`}
+      ${random && html`<br /><small>The chart of the model also counts the questions that it found hard, so it may fall while the model improves.</small>`}</p>
     <p class="changed">${last ? html`The last ${last.answers === 1 ? "answer" : `${last.answers} answers`} changed <b>${count(last.changed)}</b> of ${count(last.compared)} predictions in the pool.`
       : html`<span class="soft">${plural(effects.size || present?.pool.size || 0, "candidate")} in the pool.</span>`}</p>
     <p class=${stop ? "" : "soft"}>${stop && html`<b>You can stop here. </b>`}${why}</p></section>`;

@@ -33,7 +33,7 @@ export function Happened({ model, history, drifted, again }) {
   };
   const undoable = may("admin") && history.marks.some((m) => UNDONE.has(m.kind));
   return html`<section>${drifted && html`<p>The errors became more frequent. If the world has changed, <a href=${fold(model, "settings")}>try a half-life</a> in a challenger.
-    If labels are wrong, <a href=${link(model, "suspects")}>check them</a>. If a change of the settings caused it, take the change back below.</p>`}<h3>Events</h3><${Problem} error=${error} />
+    If labels are wrong, <a href=${link(model, "suspects")}>check them</a>.${undoable && " If a change of the settings caused it, take the change back below."}</p>`}<h3>Events</h3><${Problem} error=${error} />
   ${history.marks.length === 0 ? html`<p class="soft">No events yet. Drifts, finishing steps and swaps appear here.</p>` : html`<div class="behind" tabindex="0" role="group" aria-label="Events"><table>
     <thead><tr><th scope="col">Event</th><th scope="col" class="number">Example</th><th scope="col">Time</th>${undoable && html`<th scope="col">Actions</th>`}</tr></thead>
     <tbody>${history.marks.slice(-SHOWN).reverse().map((m) => html`<tr><th scope="row">${m.kind.replace("_", " ")}</th><td class="number">${count(m.examples)}</td>

@@ -54,7 +54,7 @@ function Work({ model, annotator, leave }) {
     const made = new Questions(model, annotator, strategy, {
       changed: again,
       taken: (answer, result) => {
-        say(outcome(answer, result), answer.act ?? 0);
+        say({ ...outcome(result, answer), of: answer.id }, answer.act ?? 0);
         setChanges((n) => n + 1);
         noteEffect(collecting(result) ? 0 : 1);
       },
@@ -182,14 +182,14 @@ function Work({ model, annotator, leave }) {
         <div class="answers" role="group" aria-label="Answers">${classes.map((label) => html`
           <button key=${shownLabel(label)} disabled=${none} class=${undoing && same(undoing.label, label) ? "given" : ""} onClick=${() => act.label(label)}>
             <${Name} of=${label} cut=${200} />${keys.ofClass(label) && html` <kbd aria-hidden="true">${keys.ofClass(label)}</kbd>`}</button>`)}
-          ${figures && !declared && ((question && open.another === question.id) || !classes.length ? html`<form class="row" onSubmit=${typed}><label>Label <input ref=${field} name="label" autocomplete="off" maxlength="256" /></label><button disabled=${none}>Use this label</button></form>`
+          ${figures && !declared && ((question && open.another === question.id) || !classes.length ? html`<form class="row" onSubmit=${typed}><label>Label <input ref=${field} name="label" autocomplete="off" maxlength="256" /></label><button disabled=${none}>Use this label</button>${!classes.length && html`<small>No label is known yet. Type its name; from then on it has a button.</small>`}</form>`
             : button("another", { disabled: none }))}</div>
         <div class="actions">${button("skip", { disabled: none || undoing })}${button("skipAll", { disabled: none || undoing })}
           ${button("unsure", { disabled: none || undoing || now.waiting.length < 2 })}${button("undo", { disabled: undoing || !given.length })}
           ${button("why", { disabled: none, "aria-expanded": question?.id === open.why })}${button("help")}</div>
         <p class="soft" style=${{ textAlign: "center" }}>${question && html`<bdi class="code">${question.id.slice(0, 60)}${question.id.length > 60 ? "…" : ""}</bdi>`}
-          ${said && html` · <span class=${said.bad ? "problem" : said.wrong ? "flag" : ""}>${said.text}</span>`}
           ${now?.outbox.length > 1 && ` · sending ${plural(now.outbox.length, "answer")}`}</p>
+        ${said && html`<p class="soft said">${said.of !== undefined && html`Your answer for <bdi>${said.of.slice(0, 40)}</bdi>: `}<span class=${said.bad ? "problem" : said.wrong ? "flag" : ""}>${said.text}</span></p>`}
       </section>
       ${question && open.why === question.id && html`<${Why} key=${question.id} model=${model} question=${question} show=${figures?.configuration.show} />`}
       ${job && html`<${Retraining} job=${job} ended=${taught} />`}
@@ -217,7 +217,7 @@ function withNew(classes, more) {
 const collecting = ({ collected, needed }) => collected < needed;
 
 // The message about an answer that the server has accepted. The message tells what the model had predicted.
-function outcome(answer, result) {
+function outcome(result, answer) {
   if (collecting(result)) return { text: `label ${result.collected} of ${result.needed}: the model learns after the last label` };
   if (result.prediction === null) return { text: "the model made no prediction" };
   return same(result.prediction, answer.y)

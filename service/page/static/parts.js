@@ -10,6 +10,8 @@ export function figure(v) {
   if (typeof v !== "number" || Number.isInteger(v)) return typeof v === "number" ? count(v) : String(v);
   return Math.abs(v) >= 1e5 || Math.abs(v) < 1e-3 ? v.toExponential(2) : v.toPrecision(4).replace(/\.?0+$/, "");
 }
+// The reasons of decisions, in words.
+export const REASONS = { cost: "lowest expected cost", unknown: "no probabilities yet", capacity: "the better decision was not left", promise: "the set has not one label", novelty: "unlike everything seen", explore: "let through to see its label" };
 export const plural = (n, word) => `${count(n)} ${word}${n === 1 ? "" : "s"}`;
 
 // A label as text. Strings that look like a number or a boolean get quotes: true, 1 and "1" are three labels.

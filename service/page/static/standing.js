@@ -9,6 +9,8 @@ const DAY_MS = 86_400_000;
 const CURVE_WINDOW = 1000; // number of examples in the window of a point on a curve
 const Z = 1.96; // standard deviations of a 95 % interval
 
+const ANSWERS = new Set(["promoted", "reconfigured"]); // events by which people answer a drift
+
 const sum = (values) => values.reduce((a, b) => a + b, 0);
 
 // The most frequent class of the newest examples and its share: the accuracy of a constant prediction. Null without
@@ -25,6 +27,12 @@ export function usualClass(confusion) {
 export function compared(a, n, b, m) {
   const error = Math.sqrt((a * (1 - a)) / n + (b * (1 - b)) / m);
   return Math.abs(a - b) <= Z * error ? 0 : Math.sign(a - b);
+}
+
+// Whether the model is right more often than a constant prediction, chance considered. True without a confusion matrix.
+export function beatsUsual({ window, confusion }) {
+  const usual = usualClass(confusion);
+  return !usual || window.accuracy === null || compared(window.accuracy, window.examples, usual.share, window.examples) > 0;
 }
 
 // The accuracy a week ago, or a day ago if the model is younger. Null if the model is younger than a day, or if it has
@@ -70,7 +78,7 @@ export function standing({ figures, history, suspects }) {
   if (!examples) return { first: "This model has learned nothing yet", more: "", rest: lacking };
   if (window.accuracy === null) return { first: `${plural(examples, "example")} learned`, more: ", and no prediction to judge yet", rest: lacking };
   const rest = [], usual = usualClass(metrics.confusion), past = earlier(history);
-  if (usual) rest.push(`always guessing ${quoted(usual.label)} would be right in ${percent(usual.share)}`);
+  if (usual) rest.push(beatsUsual(metrics) ? `always guessing ${quoted(usual.label)} would be right in ${percent(usual.share)}` : `no better than always guessing ${quoted(usual.label)} (${percent(usual.share)})`);
   if (past) {
     const word = ["worse than", "no different from", "better than"][compared(window.accuracy, window.examples, past.accuracy, past.examples) + 1];
     rest.push(`${word} a ${past.word} ago (${percent(past.accuracy)})`);
@@ -87,9 +95,13 @@ export function standing({ figures, history, suspects }) {
     rest.push(`its sets contain the label in ${percent(promise.window.coverage)}${promised}`);
   }
   rest.push(...lacking);
-  if (drift.flagged) rest.push(`the error rate rose at example ${count(drift.last_at)}`);
+  if (drift.flagged) {
+    const answer = history.marks?.findLast((m) => ANSWERS.has(m.kind) && m.examples >= drift.last_at);
+    rest.push(`the error rate rose at example ${count(drift.last_at)}${answer ? `, and the model was ${answer.kind} at example ${count(answer.examples)}` : ""}${
+      drift.examples ? `: right in ${percent(1 - drift.errors / drift.examples)} of ${plural(drift.examples, "example")} since the change` : ""}`);
+  }
   if (alarm?.flagged) rest.push(`alarm at example ${count(alarm.last_at)}: errors have become more frequent`);
-  if (suspects) rest.push(`the model contradicts ${suspectLabels(suspects)} that it learned`);
+  if (suspects && beatsUsual(metrics)) rest.push(`the model contradicts ${suspectLabels(suspects)} that it learned`);
   const more = ` of the last ${plural(window.examples, "prediction")}, between ${between(interval(window.accuracy, window.examples))}`;
   return { first: `Right in ${percent(window.accuracy)}`, more, rest };
 }
@@ -105,7 +117,8 @@ export function steps({ model, figures, suspects, shadows }) {
   if (pool.conflicts) add("annotator", `Settle ${plural(pool.conflicts, "conflict")} of annotators`, link(model, "label"));
   if (!examples) add("writer", "Bring data from a file", link(model, "data"));
   if (pool.size) add("annotator", `Label ${plural(pool.size, "question")}`, link(model, "label"));
-  if (suspects) add("writer", `Check ${suspectLabels(suspects)}`, link(model, "suspects"));
+  if (!beatsUsual(metrics)) add("admin", "Say what each error costs", fold(model, "settings"));
+  else if (suspects) add("writer", `Check ${suspectLabels(suspects)}`, link(model, "suspects"));
   if (examples) add("writer", "Predict or add a file", link(model, "data"));
   add("reader", "Use it by code", fold(model, "code"));
   return found;

@@ -57,7 +57,7 @@ function Programs({ models }) {
 
 function Begin({ models }) {
   const waiting = models.filter((it) => it.pool), serving = models.filter((it) => it.state === "serving");
-  return html`<h2>Three ways to begin</h2><div class="grid begin">
+  return html`<h2>Ways to begin</h2><p class="soft">hinged learns from labelled examples while it answers predictions, and asks for the labels that teach it most.</p><div class="grid begin">
     ${may("writer") && html`<section class="card"><h3>Bring a file</h3>
       <p>CSV, JSONL or LIBSVM. The page shows a preview, ${may("admin") ? "creates the model, " : ""}and sends the rows.</p>
       <p><a class="button" href="#/data">Choose a file</a></p></section>`}

@@ -6,6 +6,7 @@ import { ask, path } from "./api.js";
 import { Example } from "./example.js";
 import { usePressed } from "./keys.js";
 import { announce, Dialog, figure, forgotten, Instead, Name, Problem, same, shownLabel, typedLabel, usePolled } from "./parts.js";
+import { beatsUsual } from "./standing.js";
 import { carriers, Neighbours } from "./why.js";
 
 const SHOWN = 20; // number of suspects fetched at a time
@@ -54,7 +55,7 @@ export function Suspects({ model }) {
   if (!found) return html`<${Instead} title="Suspect labels" error=${problem} again=${again} />`;
   if (!shown.length) acts.current = {};
   return html`<h1 tabindex="-1" ref=${heading}>Suspect labels</h1>
-    <p class="soft">Labels that are probably wrong, because the model contradicts them. Check each label: it may still be right. ${shown.length < SHOWN ? "The worst come first." : `Here are the worst ${SHOWN}; more follow as you settle these.`}
+    <p class="soft">Labels that are probably wrong, because the model contradicts them. Check each label: it may still be right. ${!beatsUsual(found.figures.metrics) && html`<b class="flag">The model is no better than a constant prediction, so it is rather the model that is wrong.</b> `}${shown.length < SHOWN ? "The worst come first." : `Here are the worst ${SHOWN}; more follow as you settle these.`}
       ${shown.length > 1 && html`<span class="keyed"> Keys: next<${Key} of="next" />, previous<${Key} of="previous" />.</span>`}</p>
     <${Problem} error=${error ?? problem} again=${error ? null : again} />
     ${last && html`<p class="row"><span><bdi class="code">${last.suspect.id.slice(0, 60)}</bdi> ${last.text}.</span>

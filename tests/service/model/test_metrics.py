@@ -74,7 +74,14 @@ def test_nothing_predicted_has_no_figures():
         assert set(figures["window"].values()) == {0, None}
         assert set(figures["fading"].values()) == {0, None}
         assert figures["sources"] == {}
-        assert figures["drift"] == {"detector": "adwin", "flagged": False, "last_at": None, "count": 0}
+        assert figures["drift"] == {
+            "detector": "adwin",
+            "flagged": False,
+            "last_at": None,
+            "count": 0,
+            "examples": 0,
+            "errors": 0,
+        }
         assert [(g.source, g.predicted) for g in metrics.glance()] == [("all", 0)]
 
 

@@ -90,7 +90,9 @@ def test_with_new_costs_the_memory_begins_with_the_newest_thousand(classes):
         each.configure(configured(costs=COSTS, watch=["odd"]), NAMES[:classes])
     assert same(metrics, again)
     if classes == 3:
-        assert metrics.memory.counts[metrics.memory.watched.index("odd")].sum() == pytest.approx(1000 * metrics.memory.weight)
+        assert metrics.memory.counts[metrics.memory.watched.index("odd")].sum() == pytest.approx(
+            1000 * metrics.memory.weight
+        )
 
 
 @pytest.mark.long
