@@ -58,7 +58,8 @@ class RunningJob(TypedDict):
 
 class RacingArm(TypedDict):
     """A machine of a race. solver, kernel: the names of the same machine outside a race. accuracy: the fading mean
-    accuracy of its predictions, each made before its label was known. The accuracy is null before the first prediction.
+    accuracy of its predictions, each made before its label was known and counted by the model's goal. The accuracy is
+    null before the first prediction.
     """
 
     solver: str

@@ -185,6 +185,8 @@ class ModelLearner:
         if weights is not None:
             # Copy: arrays from a log are read-only, and numba would compile another version for them.
             weights = weights.copy()
+        if (memory := self.metrics.memory) is not None:
+            self.solver.costs = memory.costs_of_answers()
         if asked is not None:
             return self.solver.learn_late(rows, classes, keys, asked, weights)
         if weights is None:

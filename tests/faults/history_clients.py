@@ -309,6 +309,7 @@ CHANGES = (
     {"half_life": {"examples": 70, "step": None}}, {"half_life": None},
     {"calibration": "sigmoid"}, {"calibration": "auto"}, {"watch": ["p", "third"]}, {"watch": None},
     {"costs": {"n": {"p": 9}, "p": {"n": 3}, "ask": 0.4}}, {"costs": {"third": {"n": 50}}}, {"costs": None},
+    {"solver": "auto", "goal": "cost", "costs": {"n": {"p": 9}, "third": {"n": 50}}}, {"goal": "accuracy"},
     {"costs": {"n": {"p": 9}, "p": {"n": 3}, "ask": 0.4}, "capacity": {"ask": {"most": 2, "per": "1s"}}},
     {"costs": {"n": {"p": 9}, "ask": 0}, "capacity": {"ask": {"most": 9, "per": "2s"}, "p": {"most": 1, "per": "3s"}}},
     {"costs": {"n": {"p": 9}, "p": {"n": 3}}, "explore": {"p": 0.3}}, {"explore": {"n": 1}}, {"explore": None},

@@ -142,6 +142,10 @@ class DecisionMemory:
         known = [(self.names.index(name), w) for w, name in enumerate(self.watched) if name in self.names]
         return Chances(len(self.names), tuple(c for c, _ in known), tuple(self.fits[w] for _, w in known))
 
+    def costs_of_answers(self) -> Array | None:
+        """Return the cost (C, C) of each answer by true class. None without costs."""
+        return None if self.table is None else self._matrix[:, :-1]
+
     # -- counting -------------------------------------------------------------------------------------------------
 
     def add(self, columns: Array, usual: Array, classes: Array, weight: float = 1.0) -> None:
