@@ -156,7 +156,8 @@ class Rule(TypedDict):
 
 class ThresholdCurve(TypedDict):
     """The effect of each threshold, as columns of equal length; see Rule. missed_cost: the cost of a missed
-    example of the class that makes the threshold the best one. precision and recall: without asking; null if unknown.
+    example of the class that makes the threshold the best one. precision, recall and f_beta: without asking; null if
+    unknown.
     """
 
     threshold: list[float]
@@ -168,6 +169,7 @@ class ThresholdCurve(TypedDict):
     cost: list[float]
     precision: list[float | None]
     recall: list[float | None]
+    f_beta: list[float | None]
 
 
 Thresholds = TypedDict(
