@@ -86,8 +86,8 @@ def thresholds_of(model: Model, wanted: str | None, beta: float) -> dict[str, An
     """Return what each threshold on the probability of a class would have meant. Raise Conflict unless there are two
     classes.
 
-    wanted: the name of the class; None: the class whose misses cost more, else the less frequent class. beta: of F-beta.
-    The long memory is counted, unless it is younger than the window of the newest predictions.
+    wanted: the name of the class; None: the class whose misses cost more, else the less frequent class. beta: of
+    F-beta. The long memory is counted, unless it is younger than the window of the newest predictions.
     """
     metrics, names = model.metrics, [score_name(label) for label in model.learner.labels.labels]
     if len(names) != 2:

@@ -11,6 +11,7 @@ import { Happened, near } from "./happened.js";
 import { useLive } from "./live.js";
 import { Machine } from "./machine.js";
 import { Bar, count, figure, Fold, Instead, link, percent, plural, Problem, usePolled, Warnings } from "./parts.js";
+import { Segments } from "./segments.js";
 import { standing, steps, suspectsOf, usualClass } from "./standing.js";
 
 const SOURCES = ["streamed", "queried", "random"];
@@ -49,6 +50,7 @@ export function Model({ model, fold }) {
     <${Fold} name="classes" title="By class" wanted=${fold} said=${figures.classes.length ? plural(figures.classes.length, "label") : ""}>
       <${Confusion} confusion=${metrics.confusion} /><${ByClass} figures=${metrics.classes} classes=${figures.classes} />
       <p class="soft"><a href=${link(model, "decide")}>Thresholds, curves and costs of decisions</a></p></${Fold}>
+    ${metrics.segments && html`<${Fold} name="segments" title="Segments" wanted=${fold} said=${Object.keys(metrics.segments).join(", ")}><${Segments} segments=${metrics.segments} /></${Fold}>`}
     <${Fold} name="columns" title="Columns" wanted=${fold}><${Columns} model=${model} /></${Fold}>
     <${Fold} name="probabilities" title="Probabilities" wanted=${fold} said=${metrics.window.log_loss === null ? "" : `log loss ${figure(metrics.window.log_loss)}`}>
       <div class="grid"><${Chart} title="Log loss" data=${[x, curve.log_loss]} ...${more} series=${[{ name: "newest 1,000", k: 1 }]} /><${Reliability} bins=${metrics.reliability} /></div></${Fold}>

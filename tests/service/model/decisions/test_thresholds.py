@@ -140,7 +140,7 @@ def test_f_beta_is_that_of_scikit_learn_even_where_the_model_would_ask(seed, bet
 
 
 def test_without_the_class_and_without_a_decision_for_it_there_is_no_f_beta():
-    counts, chances = drawn(50, 5)
+    counts, _ = drawn(50, 5)
     counts[1] = 0
     found = thresholds(counts, np.zeros(BINS), CostTable.of({}, NAMES), 1)
     assert set(found["curve"]["f_beta"]) == {None}
