@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import BeforeValidator
+from pydantic import BeforeValidator, Field
 
+from hinged.service.data.features.records import NAME_CHARS_MAX
 from hinged.service.data.names import distinct_names
 
 FEATURES_MAX = 4  # maximum number of features: each multiplies what the model's figures list
 
 SegmentsPart = Annotated[
-    tuple[str, ...] | None, BeforeValidator(distinct_names("segments", "names in x", "country", FEATURES_MAX))
+    tuple[Annotated[str, Field(max_length=NAME_CHARS_MAX)], ...] | None,
+    BeforeValidator(distinct_names("segments", "names in x", "country", FEATURES_MAX)),
 ]

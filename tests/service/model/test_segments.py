@@ -219,6 +219,7 @@ def test_a_change_of_segments_keeps_the_features_that_stay_and_other_costs_begin
         ({"segments": [1]}, "segments must be a list"),
         ({"segments": {"country": 1}}, "segments must be a list"),
         ({"segments": ["a", "a"]}, "segments must be at most 4 different names in x"),
+        ({"segments": ["x" * 201]}, r"segments\[0\]: .*at most 200 characters"),
         ({"segments": list("abcde")}, "segments must be at most 4 different names in x"),
         ({"features": {"type": "dense", "dim": 2}}, "segments need named features, got features of type dense"),
         ({"features": {"type": "text"}, "kernel": {"type": "linear"}}, "segments need named features"),
