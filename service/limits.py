@@ -56,6 +56,16 @@ events in memory.
 """
 LISTED_VALUES_MAX = 100_000
 """Maximum number of values in all x of a page of examples. A larger page takes more memory and more time to write."""
+SEGMENTED_MAX = 10_000
+"""Number of the newest predictions from which the figures by segment come. Each takes 40 bytes of memory and of each
+snapshot, and its values. If this number is changed, old logs lead to different states.
+"""
+SEGMENTS_SHOWN = 50
+"""Maximum number of values of a feature that have figures of their own. The model's figures, which the page fetches
+every few seconds, list all of them.
+"""
+SEGMENT_CHARS_MAX = 100
+"""Number of characters that distinguish the values of a segment. Longer strings would fill snapshots."""
 URL_CHARS_MAX = 2_000
 """Maximum number of characters in the URL of a hook. Many servers accept no longer URL."""
 RETRY_AFTER_S_MAX = 60

@@ -58,7 +58,8 @@ class RunningJob(TypedDict):
 
 class RacingArm(TypedDict):
     """A machine of a race. solver, kernel: the names of the same machine outside a race. accuracy: the fading mean
-    accuracy of its predictions, each made before its label was known. The accuracy is null before the first prediction.
+    accuracy of its predictions, each made before its label was known and counted by the model's goal. The accuracy is
+    null before the first prediction.
     """
 
     solver: str
@@ -155,7 +156,8 @@ class Rule(TypedDict):
 
 class ThresholdCurve(TypedDict):
     """The effect of each threshold, as columns of equal length; see Rule. missed_cost: the cost of a missed
-    example of the class that makes the threshold the best one. precision and recall: without asking; null if unknown.
+    example of the class that makes the threshold the best one. precision, recall and f_beta: without asking; null if
+    unknown.
     """
 
     threshold: list[float]
@@ -167,6 +169,7 @@ class ThresholdCurve(TypedDict):
     cost: list[float]
     precision: list[float | None]
     recall: list[float | None]
+    f_beta: list[float | None]
 
 
 Thresholds = TypedDict(

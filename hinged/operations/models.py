@@ -70,11 +70,12 @@ class ModelOperations:
         return Call()
 
     @Operation("GET", "/models/{model}/thresholds", role="reader").asked
-    def thresholds(self, model: str, *, label: str | None = None) -> Call[Thresholds]:
+    def thresholds(self, model: str, *, label: str | None = None, beta: float | None = None) -> Call[Thresholds]:
         """Return what each threshold on the probability of a class would have meant. label: the name of the class, as
-        in `scores`; by default the class whose misses cost more, else the less frequent class.
+        in `scores`; by default the class whose misses cost more, else the less frequent class. beta: how many times as
+        important recall is as precision, in `f_beta`; by default 1.
         """
-        return Call(query={"class": label})
+        return Call(query={"class": label, "beta": beta})
 
     @Operation("DELETE", "/models/{model}", role="admin").asked
     def delete_model(self, model: str) -> Call[Deleted]:

@@ -82,12 +82,12 @@ def curves_of(model: Model, after: int) -> dict[str, Any]:
     }
 
 
-def thresholds_of(model: Model, wanted: str | None) -> dict[str, Any]:
+def thresholds_of(model: Model, wanted: str | None, beta: float) -> dict[str, Any]:
     """Return what each threshold on the probability of a class would have meant. Raise Conflict unless there are two
     classes.
 
-    wanted: the name of the class; None: the class whose misses cost more, else the less frequent class. The long memory
-    is counted, unless it is younger than the window of the newest predictions.
+    wanted: the name of the class; None: the class whose misses cost more, else the less frequent class. beta: of
+    F-beta. The long memory is counted, unless it is younger than the window of the newest predictions.
     """
     metrics, names = model.metrics, [score_name(label) for label in model.learner.labels.labels]
     if len(names) != 2:
@@ -112,7 +112,7 @@ def thresholds_of(model: Model, wanted: str | None) -> dict[str, Any]:
             counts, chances = kept, memory.fits[memory.watched.index(known[0])]
             if names.index(known[0]) != number:
                 counts, chances = counts[::-1, ::-1], (1.0 - chances)[::-1]
-    found = thresholds(counts, chances, table, number)
+    found = thresholds(counts, chances, table, number, beta)
     return {
         "model": model.name,
         "position": model.position,

@@ -237,6 +237,10 @@ def _checked(configuration: Configuration, settings: Settings) -> Configuration:
         for index, label in enumerate(classes):
             check_label(label, f"classes[{index}]")
     names = None if classes is None else [score_name(label) for label in classes]
+    if configuration.segments and features.type != "named":
+        raise Invalid(f"segments need named features, got features of type {features.type}")
+    if configuration.parameters.get("goal") == "cost" and configuration.costs is None:
+        raise Invalid('goal: "cost" needs costs, got none; set both, or another goal')
     if configuration.capacity is not None:
         check_capacity(configuration.capacity, configuration.costs, names)
     if configuration.explore is not None:

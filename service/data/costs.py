@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator
 
+from hinged.service.data.names import distinct_names
 from hinged.service.data.problems import refusal, shown
 from hinged.solvers.core.states import BOUND_MAX
 
@@ -49,20 +50,8 @@ def _checked(value: Any) -> Any:
     return found
 
 
-def _classes(value: Any) -> Any:
-    """Return the names of classes as a tuple. Raise an error for a repeated name or too many names."""
-    if value is None:
-        return None
-    names = list(value) if isinstance(value, list | tuple) else None
-    if names is None or not all(isinstance(name, str) for name in names):
-        raise _refused('watch must be a list of classes, such as ["fraud"]')
-    if len(names) > WATCHED_MAX or len(set(names)) < len(names):
-        raise _refused(f"watch must be at most {WATCHED_MAX} different classes")
-    return tuple(names)
-
-
 CostsPart = Annotated[dict[str, float | dict[str, float]] | None, BeforeValidator(_checked)]
-WatchPart = Annotated[tuple[str, ...] | None, BeforeValidator(_classes)]
+WatchPart = Annotated[tuple[str, ...] | None, BeforeValidator(distinct_names("watch", "classes", "fraud", WATCHED_MAX))]
 
 
 def watched_of(costs: dict[str, Any] | None, watch: Iterable[str] | None) -> tuple[str, ...]:

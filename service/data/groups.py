@@ -20,7 +20,7 @@ GROUPS: tuple[dict[str, Any], ...] = (
     {
         "title": "Decisions and promises",
         "about": "Costs of errors, limits, error rates, alarms, novelty, probabilities. A change takes effect at once.",
-        "parts": ["costs", "capacity", "explore", "promise", "alarm", "novelty", "watch", "calibration"],
+        "parts": ["costs", "capacity", "explore", "promise", "alarm", "novelty", "watch", "segments", "calibration"],
         "at_once": True,
     },
     {

@@ -33,6 +33,7 @@ from hinged.service.data.features.catalogue import FeaturesPart
 from hinged.service.data.groups import FIXED, GROUPS
 from hinged.service.data.part import AUTO, Part
 from hinged.service.data.problems import refusal, shown
+from hinged.service.data.segments import SegmentsPart
 from hinged.solvers.catalogue import make_solver
 from hinged.solvers.core.elementary import exp, log
 from hinged.solvers.core.families import KERNELS, NORM_MAX, Family
@@ -366,6 +367,9 @@ class Configuration(Part):
     )
     watch: WatchPart = Field(
         None, description="classes, named as in `scores`, whose figures also come from a long memory; at most 8"
+    )
+    segments: SegmentsPart = Field(
+        None, description="names in x by whose values the figures are also kept; at most 4, of named features"
     )
     promise: PromisePart = Field(
         None,

@@ -185,6 +185,8 @@ class ModelLearner:
         if weights is not None:
             # Copy: arrays from a log are read-only, and numba would compile another version for them.
             weights = weights.copy()
+        if (memory := self.metrics.memory) is not None:
+            self.solver.costs = memory.costs_of_answers()
         if asked is not None:
             return self.solver.learn_late(rows, classes, keys, asked, weights)
         if weights is None:
@@ -210,7 +212,9 @@ class ModelLearner:
         for columns, numbers in together(self.learn(event)):
             end = begin + numbers.size
             counted = numbers if columns.shape[1] else np.full(numbers.size, UNKNOWN, np.int32)
-            self.metrics.add(columns, counted, event.classes[begin:end], event.sources[begin:end])
+            self.metrics.add(
+                columns, counted, event.classes[begin:end], event.sources[begin:end], event=event, begin=begin
+            )
             begin = end
 
     def challenge(self, event: ExamplesLearned) -> None:
@@ -491,4 +495,6 @@ class ModelLearner:
     def numbers(self) -> Array:
         """Return the numbers of all examples that the learner contains in any form, or that have left its window."""
         left = [self.ages.newest] if self.ages.newest else []
-        return np.concatenate((self.solver.known(), self.warmup.keys[self.warmup.learned], np.array(left, np.int64)))
+        found = [self.solver.known(), self.warmup.keys[self.warmup.learned], np.array(left, np.int64)]
+        segments = self.metrics.segments
+        return np.concatenate(found if segments is None else [*found, segments.numbers])

@@ -7,9 +7,9 @@ the drift flag.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from hinged.service.model.decisions.rare import of_class, warning_of
 from hinged.service.model.drift import DETECTOR, Drift
 from hinged.service.model.promises.alarm import Alarm
 from hinged.service.model.promises.promise import Promise
+from hinged.service.model.segments import Segments
 from hinged.solvers.core.solver import CLASSES_MAX, columns_of
 from hinged.solvers.core.states import COUNT_MAX, StateReader
 from hinged.solvers.scores.calibrations import Calibrations
@@ -32,6 +33,9 @@ from hinged.solvers.scores.tally import (
     losses_of,
 )
 from hinged.solvers.scores.venn_abers import VennAbers
+
+if TYPE_CHECKING:  # it imports this module
+    from hinged.service.model.events.learning import ExamplesLearned
 
 Array = np.ndarray[Any, Any]
 Figures = dict[str, Any]
@@ -79,6 +83,7 @@ class Prequential:
         self.memory: DecisionMemory | None = None  # only with costs or watched classes
         self.promise: Promise | None = None  # only with a promise
         self.alarm: Alarm | None = None  # only with an alarm
+        self.segments: Segments | None = None  # only with segments
         self._calibrations = Calibrations(choosing=choosing)
         self._tallies = {ALL: Tally()}
 
@@ -88,11 +93,12 @@ class Prequential:
         return self._tallies[ALL].seen
 
     def configure(self, configuration: Configuration, names: Sequence[str]) -> None:
-        """Adopt the calibration, costs, watched classes, promise and alarm of a configuration. names: the known
-        classes.
+        """Adopt the calibration, costs, watched classes, segments, promise and alarm of a configuration. names: the
+        known classes.
         """
         self._calibrations.choose(choosing=configuration.chooses)
         watched, costs = configuration.watched, configuration.costs
+        self._segment(configuration)
         if not watched and costs is None:
             self.memory = None
         elif self.memory is None:
@@ -108,6 +114,17 @@ class Prequential:
             self.alarm = None
         elif self.alarm is None or self.alarm.configured != configuration.alarm:
             self.alarm = Alarm(configuration.alarm)
+
+    def _segment(self, configuration: Configuration) -> None:
+        features, former = configuration.segments, None if self.memory is None else self.memory.costs
+        if not features:
+            self.segments = None
+        elif self.segments is None:
+            self.segments = Segments(features)
+        elif self.segments.features != features:
+            self.segments = self.segments.changed(features)
+        if self.segments is not None and configuration.costs != former:
+            self.segments.forget_costs()
 
     def _promise(self, promised: Mapping[Any, Any] | None, names: Sequence[str]) -> None:
         if promised is None:
@@ -140,6 +157,8 @@ class Prequential:
         sources: Array,
         sent: bytes | None = None,
         weight: float = 1.0,
+        event: ExamplesLearned | None = None,
+        begin: int = 0,
     ) -> None:
         """Count a batch of predictions in order.
 
@@ -149,6 +168,7 @@ class Prequential:
         sources: (m,) STREAMED, QUERIED or RANDOM.
         sent: for one late label, the set that was sent with its prediction (Promise.add).
         weight: what each example weighs in the memory of decisions.
+        event, begin: the event that has the examples, from row `begin` on; only segments need it.
 
         Raise ValueError if the arrays are inconsistent, before anything changes.
         """
@@ -164,7 +184,7 @@ class Prequential:
         least, most = _check("numbers", numbers, UNKNOWN, self.classes - 1)
         if most != UNKNOWN and not k:
             raise ValueError("a prediction needs a column")
-        at = np.arange(self.added + 1, self.added + 1 + m)
+        before, at = self.added, np.arange(self.added + 1, self.added + 1 + m)
         first, last = _check("sources", sources, 0, len(SOURCES) - 1)
         self.added += m
         if most == UNKNOWN:
@@ -177,8 +197,9 @@ class Prequential:
         columns, numbers, classes = np.array(columns, np.float64), numbers.astype(np.int32), classes.astype(np.int32)
         chances = self._calibrations.learn(columns, classes)
         losses = losses_of(chances, classes)
-        if self.memory is not None:
-            self.memory.add(columns, chances, classes, weight)
+        costs = None if self.memory is None else self.memory.add(columns, chances, classes, weight)
+        if self.segments is not None and event is not None:
+            self.segments.add(event, at - before - 1 + begin, classes, numbers, costs)
         if self.promise is not None:
             self.promise.add(columns, numbers, classes, sent)
         everything = np.arange(numbers.size)
@@ -297,7 +318,13 @@ class Prequential:
                 "errors": self.drift.errors,
             },
             **({} if self.alarm is None else {"alarm": {**self.alarm.figures(), "flagged": self.alarmed}}),
+            **({} if self.segments is None else {"segments": self._of_segments(names)}),
         }
+
+    def _of_segments(self, names: Sequence[str]) -> Figures:
+        watched = () if self.memory is None else self.memory.watched
+        assert self.segments is not None  # noqa: S101  checked by the caller
+        return self.segments.figures({name: names.index(name) for name in watched if name in names})
 
     def _of_classes(self, names: Sequence[str]) -> Figures:
         """Return the figures of each class, what decisions would have cost, and a warning if a class is rare."""
@@ -313,6 +340,11 @@ class Prequential:
         elif names and (warning := warning_of(tally.cells, names)) is not None:
             found["warning"] = warning
         return found
+
+    def forget(self, numbers: Collection[int]) -> None:
+        """Forget the values of features that only these examples have."""
+        if self.segments is not None:
+            self.segments.forget(numbers)
 
     def memory_bytes(self) -> int:
         """Return the memory of all windows and counts, in bytes."""
@@ -330,6 +362,7 @@ class Prequential:
         parts |= {} if self.memory is None else {"memory": self.memory.state()}
         parts |= {} if self.promise is None else {"promise": self.promise.state()}
         parts |= {} if self.alarm is None else {"alarm": self.alarm.state()}
+        parts |= {} if self.segments is None else {"segments": self.segments.state()}
         parts |= {name: self._tallies[name].state() for name in (ALL, *SOURCES) if name in self._tallies}
         arrays = {f"{part}.{name}": array for part, state in parts.items() for name, array in state.items()}
         return {"counts": np.array([self.classes, self.added]), **arrays}
@@ -354,6 +387,8 @@ class Prequential:
             self.promise.load(part("promise"))
         if self.alarm is not None:
             self.alarm.load(part("alarm"))
+        if self.segments is not None:
+            self.segments.load(part("segments"), self.classes)
         self._tallies = {}
         for name in (ALL, *SOURCES):
             if name == ALL or f"{name}.seen" in state:

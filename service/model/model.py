@@ -145,6 +145,7 @@ class Model(State):
             former = self.shadows.get(shadow)
             if former is not None and former.configuration == taught.configuration:
                 taught.metrics = deepcopy(former.metrics)
+            taught.metrics.forget(self.tombstones.numbers)  # an example may have been forgotten meanwhile
             self.shadows[shadow] = taught
             return
         taught.metrics = deepcopy(self.metrics)
@@ -250,7 +251,8 @@ class Model(State):
         end, at = begin + numbers.size, begin
         for r in [r for r in late if begin <= r < end] + [end]:
             part = slice(at - begin, r - begin)
-            self.metrics.add(columns[part], numbers[part], event.classes[at:r], event.sources[at:r])
+            told = event.classes[at:r], event.sources[at:r]
+            self.metrics.add(columns[part], numbers[part], *told, event=event, begin=at)
             if r < end:
                 then = late[r]
                 number = then.number if then.columns.size else UNKNOWN
@@ -261,6 +263,8 @@ class Model(State):
                     event.sources[r : r + 1],
                     then.promised,
                     then.weight,
+                    event,
+                    r,
                 )
             at = r + 1
 

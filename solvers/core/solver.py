@@ -59,7 +59,8 @@ class Solver(ABC):
     change the coefficients of other points; there `drop` removes only points. fades: whether `fade` is implemented.
     fading: whether learned examples may have faded. weight: weight of the examples being learned. heaviest: the largest
     weight of any example so far; 0 while every weight has been 1. seen (classes,): number of examples learned of each
-    class, without dropped examples; 0 if a drop left no point of the class.
+    class, without dropped examples; 0 if a drop left no point of the class. costs (classes, classes): the cost of each
+    answer (column) by true class (row), which a race may follow; None if unknown. The state does not contain the costs.
     """
 
     forgets: ClassVar[bool] = True
@@ -102,6 +103,7 @@ class Solver(ABC):
         self.seen = np.zeros(0, np.int64)
         self.weights = np.zeros(0)
         self.weight, self.heaviest = 1.0, 0.0
+        self.costs: Array | None = None
 
     # -- classes --------------------------------------------------------------------------------------------------
 

@@ -5,7 +5,8 @@ classes tell the arms apart. Such a race must look further back, and wait longer
 counts as less evidence, down to none, as the share of the examples outside the most frequent class falls below a tenth.
 Counts fade, and arms leave, by evidence. Elsewhere each example is one unit of evidence.
 
-If balanced accuracy is the goal, an answer also weighs by how much rarer its class is than the most frequent class.
+If balanced accuracy is the goal, an answer also weighs by how much rarer its class is than the most frequent class. If
+the cost of errors is the goal, an answer weighs by the cost of the worst answer, and earns the share that it avoids.
 """
 
 from __future__ import annotations
@@ -45,3 +46,14 @@ def evidence_of(seen: Array, classes: Array) -> tuple[Array, Array]:
     evidence, balance = np.empty((2, classes.size))
     add_evidence(seen.copy(), classes, evidence, balance)
     return evidence, balance
+
+
+def avoided(costs: Array, classes: Array) -> tuple[Array, Array]:
+    """Return what the worst answer to each example of a batch costs (m,), and the share that each answer avoids (m, K +
+    1). The last column is for an answer that is no class.
+
+    costs (K, K): the cost of each answer (column) by true class (row).
+    """
+    rows = np.append(costs[classes], np.full((classes.size, 1), np.inf), axis=1)
+    worst = rows[:, :-1].max(axis=1)
+    return worst, 1.0 - np.minimum(rows / np.where(worst > 0, worst, 1.0)[:, None], 1.0)

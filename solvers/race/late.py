@@ -37,20 +37,26 @@ def kept_answers(serials: Sequence[int], numbers: Array, leader: int) -> list[by
 
 
 def credit_of(
-    right: Array, classes: Array, serials: Sequence[int], asked: Sequence[bytes | None]
+    right: Array,
+    classes: Array,
+    serials: Sequence[int],
+    asked: Sequence[bytes | None],
+    shares: Array | None = None,
 ) -> tuple[Array, Array]:
     """Return the credit (m, A) of the arms for a batch, from 0 to 1, and whether each example (m,) judges every arm.
 
-    right (m, A) bool: whether each arm is right now. asked (m,): the answers that were kept (`kept_answers`). They are
-    None if nobody waited for the label, and empty if the race knew nothing when it was asked. Then only the answers now
-    count; in the second case they do not judge. An arm that has joined since counts as the arm that led.
+    right (m, A): what each arm earns by its answer now, 1 if it is right. asked (m,): the answers that were kept
+    (`kept_answers`). They are None if nobody waited for the label, and empty if the race knew nothing when it was
+    asked. Then only the answers now count; in the second case they do not judge. An arm that has joined since counts as
+    the arm that led. shares (m, K + 1): what each answer earns (`avoided`); None if only the right answer earns 1.
     """
     credit, judges = right.astype(np.float64), np.ones(len(right), bool)
     for r, answers in enumerate(asked):
         if answers is None:
             continue
         pairs = np.frombuffer(answers[: len(answers) // 4 * 4], KEPT).reshape(-1, 2)
-        then = pairs[:, 1] == classes[r]
+        answered = pairs[:, 1]
+        then = answered == classes[r] if shares is None else shares[r, np.minimum(answered, shares.shape[1] - 1)]
         of_arm = dict(zip(pairs[:, 0].tolist(), then.tolist(), strict=True))
         judges[r] = all(serial in of_arm for serial in serials)
         if of_arm:

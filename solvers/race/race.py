@@ -34,7 +34,7 @@ from hinged.solvers.core.states import COUNT_MAX, State, StateReader, check_lear
 from hinged.solvers.dual.gap import GapSVM
 from hinged.solvers.dual.lasvm import LASVM
 from hinged.solvers.race.arms import C_MOST, FORMER_FIELDS, Arm, Setting, first_settings, near, read_settings
-from hinged.solvers.race.evidence import evidence_of
+from hinged.solvers.race.evidence import avoided, evidence_of
 from hinged.solvers.race.late import LATE, SERIALS, credit_of, kept_answers
 from hinged.solvers.race.leaving import MOST, staying
 from hinged.solvers.race.standings import (
@@ -68,7 +68,8 @@ class Race(Solver):
     comes late, what an arm answered when it was asked counts (late.py). From 2 on, answers count by weight, and arms
     that fade learn only in the first epoch: in a further epoch, faded examples would regain their full weight. With 1,
     all answers count the same, and all arms learn in further epochs. goal: "balanced" counts an answer by the rarity of
-    its class (evidence.py). Other parameters: as in LASVM; an arm may use a smaller idle_max.
+    its class, and "cost" by what errors cost (evidence.py). Other parameters: as in LASVM; an arm may use a smaller
+    idle_max.
     """
 
     fades: ClassVar[bool] = True
@@ -90,10 +91,10 @@ class Race(Solver):
             "same, and all arms learn in further epochs",
         ] = 3,
         goal: Annotated[
-            Literal["accuracy", "balanced"],
+            Literal["accuracy", "balanced", "cost"],
             Since("accuracy"),
             "what the leading arm is best at; balanced: the mean accuracy over all classes, so that an answer for a "
-            "rare class counts more",
+            "rare class counts more; cost: how little its errors cost",
         ] = "accuracy",
         **parameters: Any,
     ) -> None:
@@ -225,14 +226,18 @@ class Race(Solver):
         scores = np.stack(
             on_each(lambda arm: arm.learn(known[arm.machine.kernel.code], classes, keys, learned), self.arms)
         )
-        right = (class_numbers(scores, self.classes) == classes).T
+        numbers = class_numbers(scores, self.classes)
+        right, shares = (numbers == classes).T, None
         weights = self.factors[classes] if self.rules > 1 else np.ones(len(rows))
         evidence, balance = evidence_of(self.seen, classes)
         if self.former:
             evidence = np.ones(len(rows))
         if self.goal == "balanced":
             weights = self.weight * balance
-        leaders = self._count(right, classes, weights, evidence, asked)
+        elif self.goal == "cost" and self.costs is not None:
+            worst, shares = avoided(self.costs, classes)
+            right, weights = shares[np.arange(len(rows)), numbers].T, self.weight * worst
+        leaders = self._count(right, classes, weights, evidence, asked, shares)
         self.seen = self.seen + np.bincount(classes, minlength=self.classes)
         self.learned += len(rows)
         for each in evidence.tolist():
@@ -257,15 +262,21 @@ class Race(Solver):
         return self.evidence - self.opened - self.unjudged
 
     def _count(
-        self, right: Array, classes: Array, weights: Array, evidence: Array, asked: Sequence[bytes | None] | None
+        self,
+        right: Array,
+        classes: Array,
+        weights: Array,
+        evidence: Array,
+        asked: Sequence[bytes | None] | None,
+        shares: Array | None,
     ) -> Array:
         """Count the answers of a batch, right (m, A). Return the leader before each example (m,)."""
         if asked is None:
             return count(self.standings, right, weights, evidence, self.learned)
-        credit, judges = credit_of(right, classes, [arm.serial for arm in self.arms], asked)
+        credit, judges = credit_of(right, classes, [arm.serial for arm in self.arms], asked, shares)
         for each in evidence[~judges].tolist():
             self.unjudged += each
-        for each in evidence[(credit != right).any(axis=1)].tolist():
+        for each in evidence[(~np.isclose(credit, right)).any(axis=1)].tolist():
             self.changed += each
         return count(self.standings, credit, weights, evidence, self.learned)
 

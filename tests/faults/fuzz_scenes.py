@@ -58,6 +58,7 @@ def configuration_of(solver, choices):
         if choices.random() < 0.4:
             parts["features"]["columns"] = {"t": {"type": "text"}, "w": {"type": "time"}}
         parts["points_max"] = 1000
+        parts["segments"] = choices.choice([None, ["c", "u"], ["d", "none"]])
         if parts["features"]["warmup"] and kernel["type"] != "linear":
             kernel["gamma"] = "auto"
     else:

@@ -308,7 +308,9 @@ CHANGES = (
     {"half_life": {"examples": 40}}, {"half_life": {"examples": 10, "step": 10}}, {"half_life": {"seconds": 0.1}},
     {"half_life": {"examples": 70, "step": None}}, {"half_life": None},
     {"calibration": "sigmoid"}, {"calibration": "auto"}, {"watch": ["p", "third"]}, {"watch": None},
+    {"segments": ["w", "note"]}, {"segments": ["t"]}, {"segments": None},
     {"costs": {"n": {"p": 9}, "p": {"n": 3}, "ask": 0.4}}, {"costs": {"third": {"n": 50}}}, {"costs": None},
+    {"solver": "auto", "goal": "cost", "costs": {"n": {"p": 9}, "third": {"n": 50}}}, {"goal": "accuracy"},
     {"costs": {"n": {"p": 9}, "p": {"n": 3}, "ask": 0.4}, "capacity": {"ask": {"most": 2, "per": "1s"}}},
     {"costs": {"n": {"p": 9}, "ask": 0}, "capacity": {"ask": {"most": 9, "per": "2s"}, "p": {"most": 1, "per": "3s"}}},
     {"costs": {"n": {"p": 9}, "p": {"n": 3}}, "explore": {"p": 0.3}}, {"explore": {"n": 1}}, {"explore": None},
@@ -353,4 +355,6 @@ def configuration_of(rng):
         more["half_life"] = rng.choice([{"examples": 40}, {"examples": 200, "step": 3}, {"seconds": 0.3}])
     more["calibration"] = rng.choice(["auto", "auto", "sigmoid"])
     more["novelty"] = rng.choice([False, True])
+    if form == "named":
+        more["segments"] = rng.choice([None, ["w", "who"], ["at", "note", "unknown"]])
     return form, {"solver": solver, "kernel": kernel, "features": features, **more}

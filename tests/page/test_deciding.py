@@ -49,6 +49,9 @@ def test_the_slider_says_what_each_threshold_would_have_meant(client, server, ta
     found = client.thresholds(payments)
     for rule, name in (("present rule", "present"), ("always ok", "never"), ("always fraud", "always")):
         assert cells(page, rule) == expected(found["rules"][name])
+    curve = found["curve"]
+    best = curve["threshold"][curve["cost"].index(min(curve["cost"]))]
+    assert cells(page, "best threshold") == expected(at(curve, best))
     slider.fill(str(found["curve"]["threshold"].index(0.1)))
     page.get_by_text("This threshold corresponds to costs 1 : 9: a missed fraud costs 9 times as much").wait_for()
     assert cells(page, "chosen threshold") == expected(at(found["curve"], 0.1))

@@ -113,15 +113,20 @@ def test_behind_each_chart_stands_the_same_as_a_table(client, server, tab):
 
 
 @pytest.mark.long
-def test_a_race_shows_its_arms_and_its_leader(client, server, tab):
-    client.create_model("raced", kernel={"type": "rbf"}, features=FEATURES)
-    client.learn("raced", examples_of(heaps(60, ["ham", "spam"])))
+@pytest.mark.parametrize(
+    ("name", "parts", "judged"),
+    [("raced", {}, "accuracy"), ("cheap", {"goal": "cost", "costs": {"spam": {"ham": 9}}}, "cost avoided")],
+)
+def test_a_race_shows_its_arms_its_leader_and_what_it_follows(client, server, tab, name, parts, judged):
+    client.create_model(name, kernel={"type": "rbf"}, features=FEATURES, **parts)
+    client.learn(name, examples_of(heaps(60, ["ham", "spam"])))
     one = tab(server.url, viewport={"width": 390, "height": 800})
-    one.open("models/raced", ".chart canvas")
+    one.open(f"models/{name}", ".chart canvas")
     page = one.unfold("Machine")
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), "something overflows"
     table = page.get_by_role("group", name="Arms of the race").locator("table")
-    arms = client.model("raced")["arms"]
+    arms = client.model(name)["arms"]
+    assert f"{judged} (fading)" in table.locator("thead").inner_text()
     assert table.locator("tbody tr").count() == len(arms)
     leads = table.get_by_role("row").filter(has_text="leads")
     assert leads.count() == 1

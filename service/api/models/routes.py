@@ -106,9 +106,12 @@ async def show_thresholds(
     model: str,
     request: Request,
     label: Annotated[str | None, Query(alias="class", max_length=300, description="one of the two classes")] = None,
+    beta: Annotated[
+        float, Query(gt=0, le=1000, description="how many times as important recall is as precision, in f_beta")
+    ] = 1.0,
 ) -> Response:
     """Return what each threshold on the probability of a class would have meant, for a model of two classes."""
-    return JSON(await registry_of(request).get(model).read(partial(thresholds_of, wanted=label)))
+    return JSON(await registry_of(request).get(model).read(partial(thresholds_of, wanted=label, beta=beta)))
 
 
 @group.serves(ModelOperations.delete_model, DELETED, StoreUnavailable)

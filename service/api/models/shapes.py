@@ -68,6 +68,7 @@ THRESHOLDS = {
         **{name: [value] for name, value in _RULE.items()},
         "precision": [0.3],
         "recall": [0.9],
+        "f_beta": [0.45],
     },
 }
 OVERVIEW = {

@@ -156,32 +156,39 @@ class DecisionMemory:
         known = [(self.names.index(name), w) for w, name in enumerate(self.watched) if name in self.names]
         return Chances(len(self.names), tuple(c for c, _ in known), tuple(self.fits[w] for _, w in known))
 
+    def costs_of_answers(self) -> Array | None:
+        """Return the cost (C, C) of each answer by true class. None without costs."""
+        return None if self.table is None else self._matrix[:, :-1]
+
     # -- counting -------------------------------------------------------------------------------------------------
 
-    def add(self, columns: Array, usual: Array, classes: Array, weight: float = 1.0) -> None:
-        """Count a batch in order.
+    def add(self, columns: Array, usual: Array, classes: Array, weight: float = 1.0) -> Array:
+        """Count a batch in order. Return the cost (m,) of each decision, NaN if nothing was decided.
 
         columns (m, K): decision values. usual (m, width): probabilities by the usual calibration. classes (m,): true
         classes. weight: what each example weighs.
         """
         begin, m = 0, classes.size
+        costs = np.full(m, np.nan)
         while begin < m:
             part = slice(begin, min(m, begin + self.due - self.seen))
-            self._count(columns[part], usual[part], classes[part], weight)
+            costs[part] = self._count(columns[part], usual[part], classes[part], weight)
             if self.seen == self.due:
                 self._fit()
             begin = part.stop
+        return costs
 
-    def _count(self, columns: Array, usual: Array, classes: Array, weight: float) -> None:
+    def _count(self, columns: Array, usual: Array, classes: Array, weight: float) -> Array:
         m = classes.size
+        costs = np.full(m, np.nan)
         # `accumulate` adds in sequence, so the result does not depend on the batches.
         growing = growing_weights(self.weight, m, FADING)
         weights = weight * growing
         chances = self.chances() if self.table is not None else None
         if self.table is not None and chances is not None:
             decisions, _ = self.table.decide(chances.of(columns, usual))
-            costs = self._matrix[classes, decisions] * weights
-            self.spent = float(np.add.accumulate(np.concatenate(([self.spent], costs)))[-1])
+            costs = self._matrix[classes, decisions]
+            self.spent = float(np.add.accumulate(np.concatenate(([self.spent], costs * weights)))[-1])
             np.add.at(self.by_class, classes, weights)
             self.decided += m
             self.asked += int((decisions == ASKED).sum())
@@ -190,6 +197,7 @@ class DecisionMemory:
                 self._add(w, columns, classes, weights)
         self.weight = float(growing[-1])
         self.seen += m
+        return costs
 
     def _add(self, w: int, columns: Array, classes: Array, weights: Array) -> None:
         number = self.names.index(self.watched[w])

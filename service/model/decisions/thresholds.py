@@ -26,8 +26,12 @@ THRESHOLDS = np.array([0.001, 0.002, 0.005, *(k / 100 for k in range(1, 100)), 0
 DIGITS = 4  # significant digits of a cost
 
 
-def thresholds(counts: Array, chances: Array, table: CostTable, number: int) -> Figures:
-    """Return the present costs, the rules to compare with, and the curve over THRESHOLDS. number: the class."""
+def thresholds(counts: Array, chances: Array, table: CostTable, number: int, beta: float = 1.0) -> Figures:
+    """Return the present costs, the rules to compare with, and the curve over THRESHOLDS.
+
+    number: the class. beta: how many times as important its recall is as its precision (C. J. van Rijsbergen,
+    Information Retrieval, 1979).
+    """
     matrix, other, n = table.matrix(), 1 - number, float(counts.sum())
     right, passed = float(matrix[number, number]), float(matrix[other, other])
     missed, false = float(matrix[number, other]) - right, float(matrix[other, number]) - passed
@@ -80,6 +84,10 @@ def thresholds(counts: Array, chances: Array, table: CostTable, number: int) -> 
             **paid(decisions),
             "precision": [a / b if b else None for a, b in zip(certain["right"], decided.tolist(), strict=True)],
             "recall": [a / there if there else None for a in certain["right"]],
+            "f_beta": [
+                (1.0 + beta**2) * a / whole if (whole := b + beta**2 * there) else None
+                for a, b in zip(certain["right"], decided.tolist(), strict=True)
+            ],
         },
     }
 

@@ -75,6 +75,7 @@ class ExampleForgotten(_Change, NamesNoExample):
             model.old_ids.pop(self.number, None)
             model.corrections.pop(self.number, None)
             for learner in model.learners:
+                learner.metrics.forget([self.number])
                 if learner.exact:
                     learner.forget([self.number])
                 else:

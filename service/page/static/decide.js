@@ -58,8 +58,8 @@ function Threshold({ model, configuration, again }) {
     fetchAgain();
     again();
   };
-  const chosen = Object.fromEntries(["right", "false", "missed", "asked", "cost"].map((it) => [it, curve[it][i]]));
-  const rows = [[present ? null : "chosen threshold", chosen], ["present rule", rules.present], [`always ${other}`, rules.never], [`always ${name}`, rules.always], ["always ask", rules.ask]];
+  const by = (k) => Object.fromEntries(["right", "false", "missed", "asked", "cost"].map((it) => [it, curve[it][k]]));
+  const rows = [[present ? null : "chosen threshold", by(i)], ["present rule", rules.present], ["best threshold", by(curve.cost.indexOf(Math.min(...curve.cost)))], [`always ${other}`, rules.never], [`always ${name}`, rules.always], ["always ask", rules.ask]];
   const x = curve.threshold.map((v) => 100 * v), flat = (v) => x.map(() => v), asks = costs.ask !== null;
   const doubt = (curve.missed_cost[i] * costs.false) / (curve.missed_cost[i] + costs.false); // expected cost of either decision at the threshold
   const lines = [["by threshold", curve.cost, 1], [`always ${other}`, flat(rules.never.cost), 2, [6, 4]], ...(asks ? [["always ask", flat(costs.ask), 3, [2, 4]]] : [])];

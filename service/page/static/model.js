@@ -10,7 +10,8 @@ import { Configuration } from "./configuration.js";
 import { Happened, near } from "./happened.js";
 import { useLive } from "./live.js";
 import { Machine } from "./machine.js";
-import { Bar, count, figure, Fold, Instead, percent, plural, Problem, usePolled, Warnings } from "./parts.js";
+import { Bar, count, figure, Fold, Instead, link, percent, plural, Problem, usePolled, Warnings } from "./parts.js";
+import { Segments } from "./segments.js";
 import { standing, steps, suspectsOf, usualClass } from "./standing.js";
 
 const SOURCES = ["streamed", "queried", "random"];
@@ -47,7 +48,9 @@ export function Model({ model, fold }) {
     <div class="grid"><${Chart} title="Accuracy" asPercent=${true} ...${more} data=${[x, curve.accuracy, ...(usual ? [curve.accuracy.map(() => usual.share)] : [])]}
       series=${[{ name: "newest 1,000", k: 1 }, ...(usual ? [{ name: "usual class, now", k: 2, dash: [6, 4] }] : [])]} /></div>
     <${Fold} name="classes" title="By class" wanted=${fold} said=${figures.classes.length ? plural(figures.classes.length, "label") : ""}>
-      <${Confusion} confusion=${metrics.confusion} /><${ByClass} figures=${metrics.classes} classes=${figures.classes} /></${Fold}>
+      <${Confusion} confusion=${metrics.confusion} /><${ByClass} figures=${metrics.classes} classes=${figures.classes} />
+      <p class="soft"><a href=${link(model, "decide")}>Thresholds, curves and costs of decisions</a></p></${Fold}>
+    ${metrics.segments && html`<${Fold} name="segments" title="Segments" wanted=${fold} said=${Object.keys(metrics.segments).join(", ")}><${Segments} segments=${metrics.segments} /></${Fold}>`}
     <${Fold} name="columns" title="Columns" wanted=${fold}><${Columns} model=${model} /></${Fold}>
     <${Fold} name="probabilities" title="Probabilities" wanted=${fold} said=${metrics.window.log_loss === null ? "" : `log loss ${figure(metrics.window.log_loss)}`}>
       <div class="grid"><${Chart} title="Log loss" data=${[x, curve.log_loss]} ...${more} series=${[{ name: "newest 1,000", k: 1 }]} /><${Reliability} bins=${metrics.reliability} /></div></${Fold}>

@@ -102,7 +102,7 @@ CALLS = {
     "example": ({"example": "a/1"}, "GET", "/models/m/examples/a%2F1", None),
     "certificate": ({}, "GET", "/models/m/certificate", None),
     "columns": ({}, "GET", "/models/m/columns", None),
-    "thresholds": ({"label": "a b"}, "GET", "/models/m/thresholds?class=a+b", None),
+    "thresholds": ({"label": "a b", "beta": 2}, "GET", "/models/m/thresholds?class=a+b&beta=2", None),
     "leave_one_out": ({}, "GET", "/models/m/loo", None),
     "shadows": ({}, "GET", "/models/m/shadows", None),
     "challenge": ({"shadow": "s", "C": 2}, "PUT", "/models/m/shadows/s", {"C": 2}),

@@ -79,6 +79,7 @@ def test_every_default_of_a_configuration_is_filled_in(ask, said, more):
         "costs": None,
         "capacity": None,
         "watch": None,
+        "segments": None,
         "promise": None,
         "alarm": None,
         "explore": None,

@@ -116,6 +116,19 @@ def test_the_class_whose_misses_cost_more_has_the_threshold(ask):
         assert shown(ask, model)["class"] == name
 
 
+def test_f_beta_weighs_recall_by_the_beta_that_a_request_names(ask, told):
+    model, _ = told
+    for query, beta in (("", 1.0), ("?beta=0.5", 0.5), ("?class=ok&beta=1000", 1000.0)):
+        curve = shown(ask, model, query)["curve"]
+        for precision, recall, f in zip(curve["precision"], curve["recall"], curve["f_beta"], strict=True):
+            whole = beta**2 * (precision or 0) + recall
+            wanted = (1 + beta**2) * (precision or 0) * recall / whole if whole else 0.0
+            assert f == pytest.approx(wanted)
+    for beta in ("0", "-1", "1001", "nan", "inf", "two", ""):
+        error = refusal(ask("GET", f"{model.path}/thresholds?beta={beta}"), 422, "invalid")
+        assert "beta" in error["message"]
+
+
 def test_thresholds_of_other_models_and_classes_are_refused(ask):
     model = ask.new_model()
     assert "knows 0" in refusal(ask("GET", f"{model.path}/thresholds"), 409, "conflict")["message"]

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sklearn.metrics import fbeta_score
 
 from hinged.service.model.decisions.costs import CostTable
 from hinged.service.model.decisions.margins import BINS, isotonic
@@ -123,3 +124,23 @@ def test_without_examples_there_is_no_curve_and_without_the_class_no_recall():
     curve = thresholds(counts, chances, table, 1)["curve"]
     assert set(curve["recall"]) == {None}
     assert None in curve["precision"]
+
+
+@given(seed=st.integers(0, 2**32 - 1), beta=st.floats(0.01, 100))
+@settings(max_examples=30, deadline=None)
+def test_f_beta_is_that_of_scikit_learn_even_where_the_model_would_ask(seed, beta):
+    counts, chances = drawn(60, seed, weighted=True)
+    table = CostTable.of({"fraud": {"ok": 9}, "ok": {"fraud": 1}, "ask": 0.2}, NAMES)
+    curve = thresholds(counts, chances, table, 1, beta)["curve"]
+    truth, bins = np.divmod(np.arange(2 * BINS), BINS)
+    for k in range(0, len(THRESHOLDS), 8):
+        predicted = (chances[bins] >= THRESHOLDS[k]).astype(int)
+        wanted = fbeta_score(truth, predicted, beta=beta, sample_weight=counts.ravel(), zero_division=0.0)
+        assert curve["f_beta"][k] == pytest.approx(wanted)
+
+
+def test_without_the_class_and_without_a_decision_for_it_there_is_no_f_beta():
+    counts, _ = drawn(50, 5)
+    counts[1] = 0
+    found = thresholds(counts, np.zeros(BINS), CostTable.of({}, NAMES), 1)
+    assert set(found["curve"]["f_beta"]) == {None}
