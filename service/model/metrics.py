@@ -271,7 +271,7 @@ class Prequential:
 
     @property
     def noticed(self) -> dict[str, int]:
-        """Return how often something was noticed so far, by kind. Followers get an event of this kind."""
+        """Return how often something was noticed so far, by kind."""
         return {"drift": self.drift.count, **({} if self.alarm is None else {"alarm": self.alarm.count})}
 
     def figures(self, labels: Sequence[Label] = ()) -> Figures:
@@ -292,8 +292,11 @@ class Prequential:
                 "last_at": at or None,
                 "count": self.drift.count,
             },
-            **({} if self.alarm is None else {"alarm": {**self.alarm.figures(), "flagged": self.alarmed}}),
+            **({} if self.alarm is None else {"alarm": self._of_alarm(self.alarm)}),
         }
+
+    def _of_alarm(self, alarm: Alarm) -> Figures:
+        return {**alarm.figures(), "errors": int(alarm.martingale.counts[1]), "flagged": self.alarmed}
 
     def _of_classes(self, names: Sequence[str]) -> Figures:
         """Return the figures of each class, what decisions would have cost, and a warning if a class is rare."""
