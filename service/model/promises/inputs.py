@@ -1,9 +1,10 @@
 """The alarm about inputs: an alarm (alarm.py) on how unlike a fixed sample each x is. It needs no labels.
 
-The first FROZEN x are the sample. The score of each further x is the number of points of the sample that are at most as
-strange, compared with the rest of the sample, as x is (solvers/scores/novelty.py). Neither the sample nor the columns
-in which x are read change, so the scores of exchangeable x are exchangeable, and their p-values uniform. The bets are
-on both sides: x that all fall on one point are nearer to the sample than usual.
+The first FROZEN x are the sample. A further x is compared with them, and each of them with the rest of the sample
+(solvers/scores/novelty.py). The score of x is twice the number of points that are less strange than x, plus the number
+of points that are equally strange. Neither the sample nor the columns in which x are read change, so the scores of
+exchangeable x are exchangeable, and their p-values uniform. The bets are on both sides: x that all fall on one point
+are nearer to the sample than usual.
 
 After an alarm, the next x are the sample, so a change that stays causes one alarm. If an x of the sample is forgotten,
 or the columns change, the next x are the sample, too, and the record of scores begins again. The capital stays, so such
@@ -48,7 +49,7 @@ class InputAlarm:
     @classmethod
     def new(cls, configured: Mapping[Any, float]) -> InputAlarm:
         """Return an alarm that has seen nothing. configured: the part `alarm` of a configuration."""
-        return cls(Alarm(configured, FROZEN + 1, sides=2))
+        return cls(Alarm(configured, 2 * FROZEN + 1, sides=2))
 
     @cached_property
     def sample(self) -> Sample | None:
@@ -65,7 +66,8 @@ class InputAlarm:
             else:
                 some = inputs.part(begin, min(len(ids), begin + AT_ONCE))
                 count, rows = found.alarm.count, reading(some, found.columns)
-                scores = np.searchsorted(found.sample.usual, found.sample.compare(rows)[0], side="right")
+                usual, strangeness = found.sample.usual, found.sample.compare(rows)[0]
+                scores = usual.searchsorted(strangeness, "left") + usual.searchsorted(strangeness, "right")
                 end = begin + found.alarm.add_until(scores.tolist(), numbers[begin:])
                 if found.alarm.count > count:
                     found = InputAlarm(found.alarm)

@@ -45,8 +45,9 @@ def test_a_score_is_the_rank_of_the_strangeness_among_the_fixed_sample():
     X = normal(400)
     fixed, further = X[:FROZEN], X[FROZEN:]
     usual = [three_nearest(x, np.delete(fixed, r, axis=0)) for r, x in enumerate(fixed)]
-    scores = np.array([sum(u <= three_nearest(x, fixed) for u in usual) for x in further])
-    martingale = Martingale(FROZEN + 1, sides=2)
+    strange = [three_nearest(x, fixed) for x in further]
+    scores = np.array([sum(u < each for u in usual) + sum(u <= each for u in usual) for each in strange])
+    martingale = Martingale(2 * FROZEN + 1, sides=2)
     martingale.add(scores, np.array([uniform(n) for n in range(FROZEN + 1, 401)]))
     found = told(X).alarm.martingale
     assert found.counts.tolist() == martingale.counts.tolist()
@@ -71,6 +72,11 @@ def test_shuffled_streams_rarely_cause_an_alarm():
         found += told(random.permutation(groups), level, first=1 + 1_000 * k).alarm.count > 0
     # A bound, not the expected number: three standard deviations above it almost never happen.
     assert found <= streams * level + 3 * np.sqrt(streams * level * (1 - level))
+
+
+def test_a_sample_of_equal_x_finds_x_that_differ():
+    assert told(np.vstack((np.zeros((600, 2)), np.ones((50, 2))))).alarm.count == 1
+    assert told(np.zeros((3_000, 2))).alarm.count == 0
 
 
 @pytest.mark.parametrize(
