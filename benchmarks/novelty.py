@@ -8,7 +8,8 @@ one-class machine's p-values of examples of the known classes. Part "stream": th
 stream of the known classes, and then for a class left out. Part "questions": how many questions find a rare class in a
 pool without labels. Part "cost": CPU of a server for predictions with and without novelty. Part "rates": exact
 increments, decrements and decisions of the one-class machine, beside the time in which OneClassSVM fits all examples
-again. The programs take turns in one run.
+again. The programs take turns in one run. Part "inputs": false alarms about inputs on shuffled streams, and delays
+after a change at x number 5,000 of 8,000, beside River's ADWIN of the same distances.
 """
 
 import os
@@ -16,6 +17,7 @@ import os
 os.environ.update(dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS"), "1"))
 
 import time
+from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -23,6 +25,7 @@ import numpy as np
 from datasets import arguments, load
 from results import Table
 from river.anomaly import HalfSpaceTrees
+from river.drift import ADWIN
 from scipy import sparse
 from scipy.stats import ks_2samp, kstest
 from sklearn.datasets import load_breast_cancer, load_digits
@@ -31,11 +34,13 @@ from sklearn.metrics import roc_auc_score
 from sklearn.svm import OneClassSVM
 
 from hinged import Client
+from hinged.service.data.features.reader import AS_THEY_CAME, Reading
 from hinged.service.model.novelty import SAMPLE, Novelty
+from hinged.service.model.promises.inputs import FROZEN, InputAlarm
 from hinged.sklearn import OneClassClassifier
 from hinged.solvers.core.kernels import make_kernel
 from hinged.solvers.core.rows import rows_from_dense
-from hinged.solvers.scores.novelty import Sample
+from hinged.solvers.scores.novelty import EUCLID, Sample
 from hinged.solvers.scores.selection import diverse
 from tests.helpers.server import RunningServer
 
@@ -43,11 +48,13 @@ NU = 0.1
 NAMES = ("digits", "breast cancer", "usps", "mnist", "waveform")
 LEVELS = (0.01, 0.05, 0.1)
 PEERS = ("server", "one-class", "OneClassSVM", "IsolationForest", "HalfSpaceTrees")
-PARTS = ("classes", "stream", "questions", "cost", "rates")
+PARTS = ("classes", "stream", "questions", "cost", "rates", "inputs")
+CHANGE, AFTER = 5_000, 3_000  # x before and after a change, in part "inputs"
 RARE, POOLS = 0.02, 30
 ROWS, TURNS = 1_000, 8  # x of a request in part "cost", and number of requests
 
 
+@cache
 def examples_of(name, folder):
     """Return X (n, features) and y (n,) of a set, in a random order."""
     if name == "digits":
@@ -211,6 +218,85 @@ def cost_of(kind, form, points):
     return [kind, form, held, f"{off:.1f}", f"{on:.1f}", f"{on / off:.2f}"]
 
 
+def drawn(name, folder, random, n):
+    """Return n x of a set in a random order, standardised by the first 2,000; "normal": five normal columns."""
+    if name == "normal":
+        return random.standard_normal((n, 5))
+    X = examples_of(name, folder)[0]
+    return standardised(X[random.permutation(len(X))[np.arange(n) % len(X)]])
+
+
+def standardised(X):
+    size = X[:2_000].std(axis=0)
+    return np.clip((X - X[:2_000].mean(axis=0)) / np.where(size > 0, size, 1.0), -5, 5)
+
+
+def alarms_of(X, level, first, seen):
+    """Return the numbers of the first x after `seen` at which the alarm and ADWIN saw a change, 0 for none, and whether
+    each saw one before. first: the number of the first x. It determines how ties are broken.
+    """
+    rows, alarm, adwin, found = rows_of(X), InputAlarm.new({"level": level}), ADWIN(), [[], []]
+    reading = Reading(AS_THEY_CAME, EUCLID, X.shape[1], np.float32)
+    for begin in range(0, len(rows), FROZEN):  # at most one alarm in a batch: then the next FROZEN x are the sample
+        ids, count = [str(r) for r in range(begin, min(len(rows), begin + FROZEN))], alarm.alarm.count
+        numbers = range(first + begin, first + begin + len(ids))
+        alarm = alarm.saw(ids, rows.part(begin, begin + len(ids)), numbers, reading)
+        found[0] += [alarm.alarm.last_at - first + 1] * (alarm.alarm.count > count)
+    distances = Sample(rows.part(0, FROZEN)).compare(rows.part(FROZEN, len(rows)))[0]
+    for number, distance in enumerate(distances.tolist(), FROZEN + 1):
+        adwin.update(distance)
+        found[1] += [number] * adwin.drift_detected
+    return [(min((n for n in each if n > seen), default=0), min(each, default=seen + 1) <= seen) for each in found]
+
+
+def moved(folder, random):
+    X = drawn("normal", folder, random, CHANGE + AFTER)
+    X[CHANGE:, 0] += 1.0
+    return X
+
+
+def wider(folder, random):
+    X = drawn("normal", folder, random, CHANGE + AFTER)
+    X[CHANGE:] *= 1.0 + 0.5 * np.minimum(np.arange(AFTER) / 1_000, 1.0)[:, None]
+    return X
+
+
+def stuck(_folder, random):
+    X = random.standard_normal((CHANGE + AFTER, 8))
+    X[CHANGE:, :2] = 0.0
+    return X
+
+
+def rare(folder, random):
+    X = drawn("normal", folder, random, CHANGE + AFTER)
+    X[CHANGE:][random.random(AFTER) < 0.02] += 4.0
+    return X
+
+
+def backwards(folder, random):
+    X = drawn("ijcnn1", folder, random, CHANGE + AFTER)
+    X[CHANGE:] = X[CHANGE:, ::-1]
+    return X
+
+
+def new_digit(folder, random, share=0.1):
+    X, y = examples_of("usps", folder)
+    new = y == random.choice(np.unique(y))
+    before, after = random.permutation(np.flatnonzero(~new))[:CHANGE], random.choice(np.flatnonzero(~new), AFTER)
+    after = np.where(random.random(AFTER) < share, random.choice(np.flatnonzero(new), AFTER), after)
+    return standardised(X[np.concatenate((before, after))])
+
+
+CHANGES = {
+    "one column of five moves by a standard deviation": moved,
+    "five columns become 1.5 times as wide within 1,000 x": wider,
+    "two columns of eight are stuck": stuck,
+    "2 % of x are far away in five columns": rare,
+    "ijcnn1, columns reversed": backwards,
+    "usps, a digit unseen so far is a tenth": new_digit,
+}
+
+
 def rates_of(name, folder, held):
     """Return milliseconds of an increment, a decrement and a fit from nothing, and decisions per second."""
     X, y = examples_of(name, folder)
@@ -233,10 +319,36 @@ def rates_of(name, folder, held):
     ]  # fmt: skip
 
 
+def about_inputs(given):
+    heads, first = ("alarm", "ADWIN"), 1
+    still = Table("set", "streams", *heads, title=f"Shuffled streams of {CHANGE:,} x with a false alarm")
+    for name in ("normal", "ijcnn1", "adult", "usps"):
+        found = np.zeros(2, int)
+        for seed in range(given.shuffles):
+            X = drawn(name, given.data, np.random.default_rng(seed), CHANGE)
+            found += [early for _, early in alarms_of(X, given.level, first, CHANGE)]
+            first += CHANGE
+        still.add(name, given.shuffles, *found.tolist())
+    delays = Table("change", "alarm: delay", "most", "early", "ADWIN: delay", "most ", "early ", title="Delays, median")
+    for name, change in CHANGES.items():
+        found = []
+        for seed in range(given.seeds):
+            found.append(alarms_of(change(given.data, np.random.default_rng(seed)), given.level, first, CHANGE))
+            first += CHANGE + AFTER
+        cells = []
+        for own in zip(*found, strict=True):
+            after = [at - CHANGE if at else AFTER for at, _ in own]
+            cells += [f"{np.median(after):.0f}", max(after), sum(early for _, early in own)]
+        delays.add(name, *cells)
+
+
 def main():
     parser = arguments(__doc__)
     parser.add_argument("--known", type=int, default=1000, help="maximum number of examples that a detector learns")
     parser.add_argument("--held", type=int, nargs="+", default=[1000, 4000], help="examples held in the third table")
+    parser.add_argument("--level", type=float, default=0.01, help="of the alarm, in part inputs")
+    parser.add_argument("--shuffles", type=int, default=250, help="shuffled streams of each set in part inputs")
+    parser.add_argument("--seeds", type=int, default=10, help="streams of each change in part inputs")
     parser.add_argument("--sets", nargs="+", choices=NAMES, default=NAMES)
     parser.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS)
     given = parser.parse_args()
@@ -268,6 +380,8 @@ def main():
             for form in ("without ids", "with ids", "alone"):
                 for points in (300, 2_000):
                     costs.add(*cost_of(kind, form, points))
+    if "inputs" in given.parts:
+        about_inputs(given)
     if "rates" in given.parts:
         rates = Table(
             "set", "held", "features", "free", "support vectors", "increment, ms", "decrement, ms", "refit, ms",

@@ -7,9 +7,9 @@ A LASVM machine (C = 1) learns each stream in batches of 50. Each set is made be
 own code (service/model/). A label comes `delay` examples after its set was made, and a stream needs four times as many
 examples as the delay. `off` is the largest distance of a window of 2,000 examples from the promise, in points. `chance`
 is the standard deviation of such a window if each set missed independently at the promised rate. `without feedback`
-uses the same quantile with a step of 0. `crepes` (`pip install --no-deps crepes`, labels at once only) is calibrated
-before each batch on the scores of the newest 1,000 labels. Examples before the first scores, and before enough labels,
-do not count.
+uses the same quantile with a step of 0. crepes and MAPIE (`pip install --no-deps crepes mapie`, labels at once only)
+are calibrated before each batch on the scores of the newest 1,000 labels; MAPIE (LAC) gets them as probabilities.
+Examples before the first scores, and before enough labels, do not count.
 """
 
 import os
@@ -17,12 +17,14 @@ import os
 os.environ.update(dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS"), "1"))
 
 import importlib.util
+import warnings
 
 import numpy as np
 from datasets import arguments, load
 from models import learned, new_learner
 from refitted import standardised
 from results import Table, keep
+from sklearn.base import BaseEstimator, ClassifierMixin
 
 from hinged.service.data.features.rows import dense_rows
 from hinged.service.model.promises.promise import Promise
@@ -96,25 +98,62 @@ class Recorded(Promise):
         super()._count(counted)
 
 
-class Crepes:
-    """Sets of crepes' conformal classifier, from the same scores, which counts as `Recorded` does."""
+def by_crepes(known, truths, scores, error):
+    from crepes import ConformalClassifier  # noqa: PLC0415
 
-    def __init__(self, error, classes):
-        self.error, self.classes = error, classes
-        self.known, self.rows = np.zeros(0), [np.zeros((0, 3), np.int32)]
+    classifier = ConformalClassifier()
+    classifier.fit(known[np.arange(truths.size), truths])
+    return classifier.predict_set(scores, confidence=1 - error, smoothing=False)
+
+
+class Given(ClassifierMixin, BaseEstimator):
+    """A classifier whose x are probabilities."""
+
+    def fit(self, X, _):
+        """Note the classes."""
+        self.classes_ = np.arange(X.shape[1])
+        return self
+
+    def predict_proba(self, X):
+        """Return x."""
+        return X
+
+    def predict(self, X):
+        """Return the most probable class."""
+        return X.argmax(axis=1)
+
+
+def by_mapie(known, truths, scores, error):
+    from mapie.classification import SplitConformalClassifier  # noqa: PLC0415
+
+    chances = np.exp(-2.0 * np.maximum(np.vstack((known, scores)), -300.0))
+    chances /= chances.sum(axis=1, keepdims=True)
+    classifier = SplitConformalClassifier(Given().fit(chances, None), confidence_level=1 - error, prefit=True)
+    with warnings.catch_warnings():  # a class may be missing among the newest labels
+        warnings.simplefilter("ignore")
+        classifier.conformalize(chances[: len(known)], truths)
+    return classifier.predict_set(chances[len(known) :])[1][:, :, 0]
+
+
+PEERS = {name: sets for name, sets in (("crepes", by_crepes), ("mapie", by_mapie)) if importlib.util.find_spec(name)}
+
+
+class Peer:
+    """Sets of a library for batches, from the same scores, which counts as `Recorded` does."""
+
+    def __init__(self, name, error, classes):
+        self.sets, self.error, self.classes = PEERS[name], error, classes
+        self.known, self.truths, self.rows = np.zeros((0, classes)), np.zeros(0, int), [np.zeros((0, 3), np.int32)]
 
     def add(self, columns, _, truths):
         """Make the sets of a batch, count them, and learn the labels."""
-        from crepes import ConformalClassifier  # noqa: PLC0415
-
         scores = scores_of(columns, self.classes)
-        if self.known.size >= max(20, 1 / self.error):
-            classifier = ConformalClassifier()
-            classifier.fit(self.known)
-            sets = classifier.predict_set(scores, confidence=1 - self.error, smoothing=False)
+        if len(self.known) >= max(20, 1 / self.error):
+            sets = self.sets(self.known, self.truths, scores, self.error)
             missed = sets[np.arange(truths.size), truths] == 0
             self.rows.append(np.column_stack((truths, missed, sets.sum(axis=1))).astype(np.int32))
-        self.known = np.concatenate((self.known, scores[np.arange(truths.size), truths]))[-CALIBRATED:]
+        self.known = np.concatenate((self.known, scores))[-CALIBRATED:]
+        self.truths = np.concatenate((self.truths, truths))[-CALIBRATED:]
 
 
 def followed(X, y, delay, kept):
@@ -167,7 +206,7 @@ def main():
     given = parser.parse_args()
     heads = "misses, %", "off, points", "off, root mean square", "chance, points", "size"
     table = Table("stream", "delay", "promise, %", *heads, "without feedback: misses, %", "off, points ", "size ")
-    with_crepes, sized = importlib.util.find_spec("crepes") is not None, []
+    sized = []
     for name in given.streams:
         X, y = stream(given.data, name, given.rows)
         for delay in given.delays:
@@ -178,10 +217,11 @@ def main():
                 for error in given.errors
                 for feedback in (True, False)
             ]
-            beside = [Crepes(error, int(y.max()) + 1) for error in given.errors if with_crepes and not delay]
-            followed(X, y, delay, [*kept, *beside])
+            peers = () if delay else PEERS
+            beside = {error: [Peer(name, error, int(y.max()) + 1) for name in peers] for error in given.errors}
+            followed(X, y, delay, [*kept, *(each for own in beside.values() for each in own)])
             for error, own, fixed in zip(given.errors, kept[::2], kept[1::2], strict=True):
-                found = [measured(np.concatenate(each.rows), error) for each in beside if each.error == error]
+                found = [measured(np.concatenate(each.rows), error) for each in beside[error]]
                 misses, off, usual, size = measured(np.concatenate(own.rows), error)
                 plain = measured(np.concatenate(fixed.rows), error)
                 chance = 100 * np.sqrt(error * (1 - error) / WINDOW)
@@ -189,14 +229,14 @@ def main():
                 table.add(
                     name, delay, f"{100 * error:g}", *shown, f"{plain[0]:.2f}", f"{plain[1]:.2f}", f"{plain[3]:.2f}"
                 )
-                for misses, off, _, size in found:
-                    cells = f"{misses:.2f}", f"{off:.2f}", f"{size:.2f}"
+                if found:
+                    cells = [f"{value:.2f}" for misses, off, _, size in found for value in (misses, off, size)]
                     sized.append((name, f"{100 * error:g}", shown[0], shown[1], shown[4], *cells))
     if sized:
-        heads = "stream", "promise, %", "misses, %", "off, points", "size"
-        peers = Table(*heads, "crepes: misses, %", "off, points ", "size ", title="Beside crepes")
+        heads = [f"{name}: {head}" for name in PEERS for head in ("misses, %", "off, points", "size")]
+        beside = Table("stream", "promise, %", "misses, %", "off, points", "size", *heads, title="Beside libraries")
         for row in sized:
-            peers.add(*row)
+            beside.add(*row)
     keep("promises", table)
 
 

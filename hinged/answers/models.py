@@ -6,7 +6,9 @@ from typing_extensions import TypedDict, TypeVar
 
 Label: TypeAlias = str | int | bool
 JobKind = Literal["forget", "correct", "configure", "shadow"]
-MarkKind = Literal["drift", "alarm", "finished", "swapped", "promoted", "reconfigured", "rolled_back", "set_aside"]
+MarkKind = Literal[
+    "drift", "alarm", "input_alarm", "finished", "swapped", "promoted", "reconfigured", "rolled_back", "set_aside"
+]
 XT = TypeVar("XT", default=Any)
 """The form of an x. The server's OpenAPI document describes the possible parts."""
 
@@ -100,7 +102,7 @@ class Described(TypedDict):
     pool: dict[str, Any]
     capacity: NotRequired[dict[str, CapacityUsed]]
     alerts: NotRequired[dict[str, int]]
-    novelty: NotRequired[dict[str, int]]
+    novelty: NotRequired[dict[str, Any]]
     pending: int
     memory_bytes: int
     features: NotRequired[dict[str, Any]]
@@ -205,6 +207,7 @@ class Glance(TypedDict):
     drifts: NotRequired[int]
     drifted: NotRequired[bool]
     alarmed: NotRequired[bool]
+    input_alarmed: NotRequired[bool]
     queue: NotRequired[int]
     queue_max: NotRequired[int]
     pool: NotRequired[int]
@@ -245,7 +248,9 @@ class Mark(TypedDict):
 
 
 class AlarmPath(TypedDict):
-    """The path of a model's alarm, as columns: the decimal logarithm of its martingale."""
+    """The path of an alarm, as columns: the decimal logarithm of its martingale. examples: for an alarm about inputs,
+    numbers of x seen.
+    """
 
     examples: list[int]
     value: list[float]
@@ -253,7 +258,7 @@ class AlarmPath(TypedDict):
 
 class History(TypedDict):
     """The learning curves of a model and its challengers. stride: the number of examples between two points. alarm:
-    only with an alarm.
+    only with an alarm. input_alarm: only with an alarm and novelty.
     """
 
     model: str
@@ -264,6 +269,7 @@ class History(TypedDict):
     shadows: dict[str, Curve]
     marks: list[Mark]
     alarm: NotRequired[AlarmPath]
+    input_alarm: NotRequired[AlarmPath]
     snapshots: list[int]
 
 

@@ -82,7 +82,7 @@ class Forget:
         number = number_of(model, self.given, self.located)
         waits = self.waiting or self.named or self.given in model.alerts or model.pool.find(self.given) is not None
         waits = waits or model.pending.find(self.given, 0) is not None
-        waits = waits or (model.novelty is not None and self.given in model.novelty)
+        waits = waits or (model.novelty is not None and self.given in model.novelty.named)
         if number is None and not waits and self.located is None:
             raise NotFound(f"there is no example {self.given!r}", id=self.given)
         salt = model.tombstones.fresh_salt()

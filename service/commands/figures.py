@@ -44,6 +44,7 @@ def glance(model: Model, queue: int, queue_max: int) -> dict[str, Any]:
         "drifts": metrics.drift.count,
         "drifted": metrics.drifted,
         "alarmed": metrics.alarmed,
+        "input_alarmed": model.novelty is not None and model.novelty.alarmed,
         "queue": queue,
         "queue_max": queue_max,
         "pool": len(model.pool),
@@ -55,6 +56,7 @@ def glance(model: Model, queue: int, queue_max: int) -> dict[str, Any]:
 def curves_of(model: Model, after: int) -> dict[str, Any]:
     """Return the learning curves, starting after a position of the log and ending now, with all marks."""
     curves, alarm = model.curves, model.metrics.alarm
+    about_inputs = None if model.novelty is None else model.novelty.alarm
 
     def columns(curve: LearningCurve, learner: ModelLearner) -> dict[str, list[Any]]:
         now = present(curve) if curve.points and learner.stopped is None else None
@@ -79,6 +81,7 @@ def curves_of(model: Model, after: int) -> dict[str, Any]:
         },
         "marks": [mark._asdict() for mark in curves.marks],
         **({} if alarm is None else {"alarm": alarm.columns()}),
+        **({} if about_inputs is None else {"input_alarm": about_inputs.alarm.columns()}),
     }
 
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from hinged.service.data.classes import Label, Labels
 from hinged.service.data.configuration import read_configuration
-from hinged.service.data.features.reader import AS_THEY_CAME, Reader
+from hinged.service.data.features.reader import AS_THEY_CAME, Reader, Reading
 from hinged.service.data.inputs import Inputs, join_inputs
 from hinged.service.data.parts import Configuration
 from hinged.service.model.metrics import UNKNOWN, Prequential
@@ -106,7 +106,7 @@ class ModelLearner:
         found: list[bytes] = []
         for begin in range(0, len(batches), ANSWERED):
             inputs = join_inputs([self.rows(x) for x in batches[begin : begin + ANSWERED]])
-            found += self.solver.answers(self._read(inputs))
+            found += self.solver.answers(self._reading()(inputs))
         return found
 
     def learn(self, event: ExamplesLearned, asked: Sequence[bytes | None] | None = None) -> Iterator[Part]:
@@ -151,6 +151,11 @@ class ModelLearner:
         """
         if self.warmup.active and self.stopped is None:
             self.warmup.offer(self.rows(inputs), ids, self._freeze)
+
+    def foresee(self, ids: Sequence[str], xs: Sequence[Inputs]) -> None:
+        """Offer x that are no candidates to the warm-up if the configuration has novelty: labels may never come."""
+        if ids and self.configuration.novelty is not None and self.warmup.active:
+            self.offer(join_inputs(xs), ids)
 
     def _learn_rows(
         self,
@@ -402,15 +407,13 @@ class ModelLearner:
         return cast("Rows", inputs) if encoder is None else encoder.rows(inputs, self.solver.kernel, dim, dtype)
 
     @property
-    def reading(self) -> Callable[[Inputs], Rows] | None:
+    def reading(self) -> Reading | None:
         """Return the function that reads a batch, once the warm-up has found columns. The columns stay as they are."""
-        return self._read if self.warmup.begun else None
+        return self._reading() if self.warmup.begun else None
 
-    def _read(self, inputs: Inputs) -> Rows:
-        """Return a batch as rows, without any change of the columns. Each x is read by itself."""
-        dim, dtype = self.configuration.features.dim, self.configuration.dtype
+    def _reading(self) -> Reading:
         reader: Reader[Any] = AS_THEY_CAME if self.warmup.encoder is None else self.warmup.encoder.reader()
-        return reader.rows(inputs, self.solver.kernel, dim, dtype)
+        return Reading(reader, self.solver.kernel, self.configuration.features.dim, self.configuration.dtype)
 
     def _freeze(self) -> None:
         """Fix the columns according to what the warm-up has observed so far, and learn the observed examples again."""

@@ -294,7 +294,7 @@ class Prequential:
 
     @property
     def noticed(self) -> dict[str, int]:
-        """Return how often something was noticed so far, by kind. Followers get an event of this kind."""
+        """Return how often something was noticed so far, by kind."""
         return {"drift": self.drift.count, **({} if self.alarm is None else {"alarm": self.alarm.count})}
 
     def figures(self, labels: Sequence[Label] = ()) -> Figures:
@@ -317,9 +317,12 @@ class Prequential:
                 "examples": self.drift.seen,
                 "errors": self.drift.errors,
             },
-            **({} if self.alarm is None else {"alarm": {**self.alarm.figures(), "flagged": self.alarmed}}),
+            **({} if self.alarm is None else {"alarm": self._of_alarm(self.alarm)}),
             **({} if self.segments is None else {"segments": self._of_segments(names)}),
         }
+
+    def _of_alarm(self, alarm: Alarm) -> Figures:
+        return {**alarm.figures(), "errors": int(alarm.martingale.counts[1]), "flagged": self.alarmed}
 
     def _of_segments(self, names: Sequence[str]) -> Figures:
         watched = () if self.memory is None else self.memory.watched

@@ -28,7 +28,7 @@ from hinged.service.model.events.states import ModelRolledBack
 from hinged.service.model.hooks import Hooks
 from hinged.service.model.learner import Epoch, ModelLearner
 from hinged.service.model.metrics import UNKNOWN
-from hinged.service.model.novelty import Novelty
+from hinged.service.model.novelty import INPUT_ALARM, Novelty
 from hinged.service.model.pending import Prediction
 from hinged.service.model.predictions import score_of, together
 from hinged.service.model.state import State, was_undone
@@ -67,10 +67,13 @@ class Model(State):
         self._check_next(position)
         self.at_ms = max(self.at_ms, event.at_ms)
         self.pending.expire(self.at_ms)
-        solver = self.learner.solver
+        learner, self._read_for = self.learner, self.learner.solver
+        before = self.noticed
         outcome = event.apply(self, position, epoch)
-        if self.novelty is not None and self.learner.solver is not solver:  # the columns may have changed, too
-            self.novelty = self.novelty.renewed(self.learner.reading)
+        self._read_again()
+        if self.learner is learner:  # another learner has other counts
+            now = self.noticed
+            outcome = replace(outcome, noticed=tuple(kind for kind in now if now[kind] > before.get(kind, now[kind])))
         self.position = position
         if event.MARKED:
             self.mark(event.KIND)
@@ -81,6 +84,19 @@ class Model(State):
     def _check_next(self, position: int) -> None:
         if position != self.position + 1:
             raise ValueError(f"model {self.name} is at position {self.position}, got the event at {position}")
+
+    @property
+    def noticed(self) -> dict[str, int]:
+        """Return how often something was noticed so far, by kind. Followers get an event of this kind."""
+        alarm = None if self.novelty is None else self.novelty.alarm
+        return {**self.metrics.noticed, **({} if alarm is None else {INPUT_ALARM: alarm.alarm.count})}
+
+    def _read_again(self) -> None:
+        """Let the novelty read x again if the learner's solver was replaced: the columns may have changed, too."""
+        if self.learner.solver is not self._read_for:
+            self._read_for = self.learner.solver
+            if self.novelty is not None:
+                self.novelty = self.novelty.for_learner(self.learner.reading)
 
     def mark(self, kind: str) -> None:
         """Add a mark to the curves at the current position. Hooks of its kind are called with it."""
@@ -128,16 +144,20 @@ class Model(State):
             self.novelty = None
         elif self.novelty is not None:
             self.novelty = self.novelty.changed(self.learner.rows, self.learner.reading)
+            self.novelty = self.novelty.watched(self.configuration.alarm)
         else:
             waiting = {c.id: c.x for c in self.pool} | {p.id: p.x for p in self.pending}
-            ids = list(waiting)
-            self.novelty = Novelty().saw(ids, lambda r: waiting[ids[r]], self.learner.reading)
+            ids, new = list(waiting), Novelty().watched(self.configuration.alarm)
+            self.novelty = new.saw(ids, lambda r: waiting[ids[r]], self.learner.reading)
 
     def replace_learner(self, learner: ModelLearner) -> None:
         """Let another learner predict from now on."""
         self.learner = learner
         self.pending.forget_answers()
         self.configure_waiting()
+        if self.novelty is not None:
+            learner.foresee(self.novelty.ids, self.novelty.xs)
+        self._read_again()
 
     def take_over(self, taught: ModelLearner, shadow: str | None) -> None:
         """Let a retrained learner predict, or make it the challenger of this name. Answers and figures carry over."""
@@ -162,22 +182,25 @@ class Model(State):
 
     def see(self, unseen: Sequence[int], ids: Sequence[str], x_of: Callable[[int], Inputs]) -> None:
         """Let the novelty see x that came for the first time. x_of: returns the x of an index."""
+        self._read_again()
         if self.novelty is not None:
             new = [ids[r] for r in unseen]
             self.novelty = self.novelty.saw(new, lambda n: x_of(unseen[n]), self.learner.reading)
 
     def keep(self, predictions: Sequence[Prediction]) -> None:
         """Store predictions until their labels come, with what the solver will need then."""
-        ids = [prediction.id for prediction in predictions]
-        self.see(self.unseen(ids), ids, lambda r: predictions[r].x)
-        asked = self.learner.answers([prediction.x for prediction in predictions])
+        ids, xs = [prediction.id for prediction in predictions], [prediction.x for prediction in predictions]
+        unseen = self.unseen(ids)
+        for learner in self.learners:
+            learner.foresee(ids, xs)
+        self.see(unseen, ids, xs.__getitem__)
+        asked = self.learner.answers(xs)
         if asked is not None:
             predictions = [replace(each, asked=then) for each, then in zip(predictions, asked, strict=True)]
         self.pending.keep(predictions)
 
     def learn(self, event: ExamplesLearned) -> Outcome:
         """Predict each example of a batch, then learn it."""
-        before = self.metrics.noticed
         m = len(event.ids)
         event = event.with_inputs(self.learner.rows(event.inputs))
         if event.first > self.learned + 1:  # the examples in between were set aside
@@ -214,8 +237,7 @@ class Model(State):
         self.see(unseen, names, event.inputs.row)
         for shadow in self.shadows.values():
             shadow.challenge(event)
-        noticed = tuple(kind for kind, count in self.metrics.noticed.items() if count > before[kind])
-        return Outcome(numbers, scores, noticed=noticed)
+        return Outcome(numbers, scores)
 
     def _note_answers(self, event: ExamplesLearned, numbers: Array) -> None:
         """Record the annotators' answers while the pool still has the votes."""

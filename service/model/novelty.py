@@ -5,41 +5,47 @@ sample. The x number i is drawn if a hash of i, from 0 to 1, is below SAMPLE / m
 over the newest HORIZON x, and a stream of any speed costs the same for each x. Draws do not depend on what x is, so new
 x of the same source are exchangeable with the sample, and their p-values are exact (solvers/scores/novelty.py).
 
+With an alarm in the configuration, the alarm about inputs gets the same x in the same order (promises/inputs.py).
+
 The sample is compared in the form of the newest comparison, `rows`: comparing with other rows after each draw would
 cost more than the prediction. `Novelty` never changes in place, so drafts and published states share it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
+from hinged.service.data.features.reader import Reading
 from hinged.service.data.inputs import Inputs, inputs_state, join_inputs, read_inputs
+from hinged.service.model.promises.inputs import InputAlarm
 from hinged.service.model.promises.martingale import uniform
 from hinged.solvers.core.rows import Rows
 from hinged.solvers.scores.novelty import Sample
 
 Array = np.ndarray[Any, Any]
-Reading = Callable[[Inputs], Rows] | None
-"""Turns x into rows with the present columns; None before the warm-up has found columns."""
-
+INPUT_ALARM = "input_alarm"  # kind of the event and the mark of an alarm about inputs
 SAMPLE = 512
 """Maximum number of x in the sample. The least p-value is 1 / (SAMPLE + 1); a comparison takes time in proportion."""
 HORIZON = 32 * SAMPLE
 FIRST = 20  # number of x in the sample from which on there are p-values
+FLAGGED = 1_000  # number of x for which an alarm is shown; not part of the state
 RENEWED = 8  # the rows are renewed when one in eight of the sample is new
-# All four are part of the state: if one is changed, old logs lead to other states.
+# All but FLAGGED are part of the state: if one is changed, old logs lead to other states.
 
 
 @dataclass(frozen=True, eq=False)
 class Novelty:
     """seen: number of x seen. ids, xs: the sample, oldest first. fresh: number of x drawn since `rows` were made.
 
-    rows: the sample at that time, with the columns of that time. compared: the same for comparisons.
+    rows: the sample at that time, with the columns of that time. compared: the same for comparisons. alarm: about
+    inputs; None without one.
+
+    A `reading` (Reading) turns x into rows with the present columns; None before the warm-up has found columns.
     """
 
     seen: int = 0
@@ -48,23 +54,38 @@ class Novelty:
     xs: tuple[Inputs, ...] = ()
     rows: Rows | None = None
     compared: Sample | None = None
+    alarm: InputAlarm | None = None
+
+    def watched(self, configured: Mapping[Any, float] | None) -> Novelty:
+        """Return the novelty with the alarm of a configuration. An alarm of the same level stays as it is."""
+        if configured is None or self.alarm is None or self.alarm.alarm.configured != configured:
+            return replace(self, alarm=None if configured is None else InputAlarm.new(configured))
+        return self
 
     @cached_property
     def _held(self) -> frozenset[str]:
         return frozenset(self.ids)
 
-    def __contains__(self, given: str) -> bool:
-        return given in self._held
+    @property
+    def named(self) -> frozenset[str]:
+        """Return the ids of all x that are held."""
+        return self._held if self.alarm is None else self._held.union(self.alarm.ids)
 
-    def saw(self, ids: Sequence[str], x_of: Callable[[int], Inputs], reading: Reading) -> Novelty:
+    def saw(self, ids: Sequence[str], x_of: Callable[[int], Inputs], reading: Reading | None) -> Novelty:
         """Return the novelty after x that came for the first time, in order. x_of: returns the x of an index."""
-        seen, drawn = self.seen, dict[str, int]()
+        seen, drawn, fixed = self.seen, dict[str, int](), () if self.alarm is None else self.alarm.ids
+        new: dict[int, int] = {}  # for the alarm: number of the x by its index
         for r, given in enumerate(ids):
             if given not in self._held and given not in drawn:
                 seen += 1
+                if given not in fixed:
+                    new[r] = seen
                 if uniform(seen) * min(seen, HORIZON) < SAMPLE:
                     drawn[given] = r
         found = self if seen == self.seen else self._drew(seen, drawn, x_of)
+        if self.alarm is not None and reading is not None and new:
+            inputs, numbers = join_inputs([x_of(r) for r in new]), list(new.values())
+            found = replace(found, alarm=self.alarm.saw([ids[r] for r in new], inputs, numbers, reading))
         waits = found.rows is None and reading is not None and len(found.ids) >= FIRST
         return found.renewed(reading) if waits or RENEWED * found.fresh >= max(1, len(found.ids)) else found
 
@@ -78,19 +99,24 @@ class Novelty:
             xs=(*self.xs, *map(x_of, places))[-SAMPLE:],
         )
 
-    def renewed(self, reading: Reading) -> Novelty:
+    def for_learner(self, reading: Reading | None) -> Novelty:
+        """Return the novelty for a learner whose columns may differ."""
+        return replace(self, alarm=None if self.alarm is None else self.alarm.begun_again()).renewed(reading)
+
+    def renewed(self, reading: Reading | None) -> Novelty:
         """Return the novelty that compares with the present sample."""
         if reading is None or len(self.ids) < FIRST:
             return replace(self, rows=None, compared=None)
         rows = reading(join_inputs(self.xs))
         return replace(self, fresh=0, rows=rows, compared=Sample(rows))
 
-    def without(self, forgotten: Collection[str], reading: Reading) -> Novelty:
+    def without(self, forgotten: Collection[str], reading: Reading | None) -> Novelty:
         """Return the novelty without the x of these ids, as if they had not been drawn."""
         kept = [r for r, given in enumerate(self.ids) if given not in forgotten]
-        return self if len(kept) == len(self.ids) else self._of(kept, self.xs).renewed(reading)
+        found = self if len(kept) == len(self.ids) else self._of(kept, self.xs).renewed(reading)
+        return found if self.alarm is None else replace(found, alarm=self.alarm.without(forgotten))
 
-    def changed(self, fit: Callable[[Inputs], Inputs], reading: Reading) -> Novelty:
+    def changed(self, fit: Callable[[Inputs], Inputs], reading: Reading | None) -> Novelty:
         """Return the novelty for other columns. fit: turns x into the form of the new configuration. x that do not fit
         leave the sample.
         """
@@ -113,20 +139,28 @@ class Novelty:
             xs=tuple(xs[r] for r in kept),
         )
 
-    def figures(self) -> dict[str, int]:
-        """Return the number of x seen, and the number of x with which further x are compared."""
-        return {"seen": self.seen, "compared": 0 if self.compared is None else self.compared.size}
+    @property
+    def alarmed(self) -> bool:
+        """Return whether there was an alarm among the newest 1,000 x."""
+        return self.alarm is not None and self.alarm.alarm.last_at > max(0, self.seen - FLAGGED)
+
+    def figures(self) -> dict[str, Any]:
+        """Return the number of x seen, and the number of x with which further x are compared, and the alarm."""
+        alarm = {} if self.alarm is None else {"alarm": {**self.alarm.figures(), "flagged": self.alarmed}}
+        return {"seen": self.seen, "compared": 0 if self.compared is None else self.compared.size, **alarm}
 
     def check(self, dim: int, dtype: type) -> None:
         """Raise ValueError for rows of another width or precision than the model's."""
-        if self.rows is not None and (self.rows.dim != dim or self.rows.values.dtype != dtype):
-            raise ValueError(f"x are compared with rows of {dim} {np.dtype(dtype)}, got {self.rows.dim}")
+        for rows in (self.rows, None if self.alarm is None else self.alarm.rows):
+            if rows is not None and (rows.dim != dim or rows.values.dtype != dtype):
+                raise ValueError(f"x are compared with rows of {dim} {np.dtype(dtype)}, got {rows.dim}")
 
     def memory_bytes(self) -> int:
-        """Return the memory of the comparison and of the sample in two forms, in bytes."""
+        """Return the memory of the comparison, of the sample in two forms, and of the alarm, in bytes."""
+        own = 0 if self.alarm is None else self.alarm.memory_bytes()
         if self.rows is None or self.compared is None:
-            return 0
-        return self.compared.memory_bytes() + 2 * (self.rows.values.nbytes + self.rows.indices.nbytes)
+            return own
+        return own + self.compared.memory_bytes() + 2 * (self.rows.values.nbytes + self.rows.indices.nbytes)
 
     # -- state ----------------------------------------------------------------------------------------------------
 
@@ -138,16 +172,25 @@ class Novelty:
             if inputs is not None:
                 facts[name], own = inputs_state(inputs)
                 arrays |= {f"{name}.{key}": array for key, array in own.items()}
+        if self.alarm is not None:
+            facts["alarm"], own = self.alarm.state()
+            arrays |= {f"alarm.{key}": array for key, array in own.items()}
         return facts, arrays
 
-    @classmethod
-    def of(cls, facts: dict[str, Any], arrays: dict[str, Array]) -> Novelty:
-        """Return the novelty of a result of `state`. Raise ValueError if the parts do not fit each other."""
+    def loaded(self, facts: dict[str, Any], arrays: dict[str, Array]) -> Novelty:
+        """Return the novelty of a result of `state`. Raise ValueError if the parts do not fit each other, or this
+        novelty.
+        """
+
+        def part(name: str) -> dict[str, Array]:
+            return {key.removeprefix(f"{name}."): a for key, a in arrays.items() if key.startswith(f"{name}.")}
 
         def inputs(name: str) -> Inputs | None:
-            own = {key.removeprefix(f"{name}."): a for key, a in arrays.items() if key.startswith(f"{name}.")}
-            return read_inputs(facts[name], own) if name in facts else None
+            return read_inputs(facts[name], part(name)) if name in facts else None
 
+        if (self.alarm is None) != ("alarm" not in facts):
+            raise ValueError("the alarm about inputs differs from the configuration")
+        alarm = None if self.alarm is None else self.alarm.loaded(facts["alarm"], part("alarm"))
         ids, xs, rows = tuple(facts["ids"]), inputs("xs"), inputs("rows")
         size = 0 if xs is None else len(xs)
         if not len(set(ids)) == len(ids) == size <= min(SAMPLE, facts["seen"]) or facts["fresh"] > size:
@@ -156,4 +199,4 @@ class Novelty:
             raise ValueError(f"x are compared with {FIRST} to {SAMPLE} rows, got {len(rows)}")
         each = () if xs is None else tuple(xs.row(r) for r in range(size))
         compared = None if rows is None else Sample(rows)
-        return cls(facts["seen"], facts["fresh"], ids, each, rows, compared)
+        return Novelty(facts["seen"], facts["fresh"], ids, each, rows, compared, alarm)

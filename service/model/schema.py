@@ -195,6 +195,15 @@ class AlertsFacts(TypedDict):
 
 
 @with_config(STRICT)
+class InputAlarmFacts(TypedDict):
+    """The fixed sample of the alarm about inputs (promises/inputs.py)."""
+
+    ids: list[str]
+    rows: dict[str, Any] | None
+    columns: Count
+
+
+@with_config(STRICT)
 class NoveltyFacts(TypedDict):
     """The sample of the x that were seen (novelty.py). xs, rows: facts of batches, which their reader checks."""
 
@@ -203,6 +212,7 @@ class NoveltyFacts(TypedDict):
     ids: list[str]
     xs: NotRequired[dict[str, Any]]
     rows: NotRequired[dict[str, Any]]
+    alarm: NotRequired[InputAlarmFacts]
 
 
 @with_config(STRICT)

@@ -67,6 +67,7 @@ class State:
         self.reads_back_at = 0  # position of the newest event that is applied by reading earlier events
         self.floor = 0  # states before this position must not be rebuilt: an example was forgotten here
         self.learner = learner or ModelLearner(configuration, cache_bytes)
+        self._read_for = self.learner.solver  # the solver for whose columns the novelty has read x
         self.shadows: dict[str, ModelLearner] = {}  # challengers, by name
         self.answers = FirstAnswers(answers_kept)
         self.old_ids: dict[int, str] = {}  # ids of points whose first answers were dropped, by number
@@ -82,7 +83,7 @@ class State:
         self.hooks = Hooks()
         self.rations = Rations.new(configuration.capacity)
         self.alerts = Alerts()
-        self.novelty = None if configuration.novelty is None else Novelty()
+        self.novelty = None if configuration.novelty is None else Novelty().watched(configuration.alarm)
 
     @property
     def configuration(self) -> Configuration:
@@ -227,7 +228,7 @@ class State:
         if (model.novelty is None) != ("novelty" not in facts):
             raise ValueError("the snapshot's novelty differs from its configuration")
         if model.novelty is not None:
-            model.novelty = Novelty.of(facts["novelty"], part("novelty."))
+            model.novelty = model.novelty.loaded(facts["novelty"], part("novelty."))
         model._check(arrays)
         return model
 
@@ -335,5 +336,6 @@ def ids_of(snapshot: bytes) -> list[str | None]:
         *(given for given, _ in facts.get("revisions", {}).get("newest", ())),
         *(alert[0] for alert in facts.get("alerts", {}).get("waiting", ())),
         *facts.get("novelty", {}).get("ids", ()),
+        *facts.get("novelty", {}).get("alarm", {}).get("ids", ()),
         *(given for learner in learners for given in learner.get("warm_ids", ())),
     ]

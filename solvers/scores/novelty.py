@@ -126,6 +126,11 @@ class Sample:
         return strangeness, p_values
 
     @property
+    def usual(self) -> Array:
+        """Return the strangeness of each point, compared with the rest of the sample, ascending."""
+        return np.sort(self._near[:, 0] + self._near[:, 1])
+
+    @property
     def gathered(self) -> int:
         """As in `View`."""
         return gathered(self._points)

@@ -317,7 +317,7 @@ CHANGES = (
     {"costs": None, "capacity": None, "explore": None}, {"capacity": None},
     {"promise": {"error": 0.1}}, {"promise": {"error": {"p": 0.05, "third": 0.2}}}, {"promise": None},
     {"alarm": {"level": 0.01}}, {"alarm": {"level": 0.4}}, {"alarm": None},
-    {"novelty": True}, {"novelty": {"level": 0.2}}, {"novelty": None},
+    {"novelty": True, "alarm": {"level": 0.5}}, {"novelty": True}, {"novelty": {"level": 0.2}}, {"novelty": None},
     {"points_max": 25, "when_full": "remove"}, {"points_max": 200, "when_full": "refuse"},
     {"labels": {"pool_max": 3}}, {"labels": {"overlap": 2}}, {"labels": {"overlap": 2, "tie_breakers": 0}},
     {"labels": {"overlap": 1, "pool_max": 50}}, {"show": {"origins": ["https://a.example"]}}, {"show": None},

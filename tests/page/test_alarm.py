@@ -1,4 +1,4 @@
-"""The page draws how close a model came to an alarm."""
+"""The page draws how close a model came to an alarm, about errors and about inputs."""
 
 import math
 import random
@@ -57,3 +57,29 @@ def test_a_model_without_an_alarm_has_no_such_chart(client, server, tab):
     page = one.unfold("Drift and events")
     page.get_by_role("region", name="Accuracy by source", exact=True).wait_for()
     assert page.get_by_role("region", name="How close to an alarm", exact=True).count() == 0
+
+
+@pytest.mark.long
+def test_a_model_without_labels_shows_its_x_and_the_alarm_about_its_inputs(client, server, tab):
+    rng = random.Random(1)
+    features, alarm = {"type": "dense", "dim": 1, "scale": "auto", "warmup": 50}, {"level": 0.01}
+    client.create_model("unlabelled", features=features, novelty=True, alarm=alarm, labels={"pending_durable": True})
+    for k in range(10):
+        client.predict("unlabelled", [{"id": f"{k}-{r}", "x": [rng.gauss(6 * (k == 9), 1)]} for r in range(40)])
+    one = tab(server.url, viewport={"width": 1280, "height": 1600})
+    one.open("models/unlabelled", ".standing")
+    page = one.page
+    last_at = client.model("unlabelled")["novelty"]["alarm"]["last_at"]
+    page.get_by_text("400 x seen, and no label learned yet").wait_for()
+    page.get_by_text(f"alarm at x number {last_at}: the inputs have changed").wait_for()
+    page.get_by_role("link", name="See what happened").click()
+    page.get_by_text("The inputs are no longer like those before.").wait_for()
+    chart = page.get_by_role("region", name="How close to an alarm about inputs", exact=True)
+    chart.get_by_text("Show as a table").click()
+    assert chart.locator("thead").inner_text().startswith("x seen")
+    values = [float(row.split("\t")[1]) for row in chart.locator("tbody tr").all_inner_texts()]
+    assert max(values) >= 2
+    assert page.get_by_role("row", name="input alarm").count() == 1
+    assert barriers(page) == []
+    one.open("", ".card")
+    page.get_by_text("unlabelled gets other inputs than before (alarm)").wait_for()

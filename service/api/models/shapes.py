@@ -86,6 +86,7 @@ OVERVIEW = {
             "drifts": 0,
             "drifted": False,
             "alarmed": False,
+            "input_alarmed": False,
             "queue": 0,
             "queue_max": 10_000,
             "pool": 0,

@@ -303,14 +303,17 @@ def _promises(workers: list[tuple[str, Worker]]) -> Iterator[Metric]:
 
 def _alarms(workers: list[tuple[str, Worker]]) -> Iterator[Metric]:
     """Yield the alarms of models that have one, and how close the next alarm is."""
-    count = CounterMetricFamily("hinged_alarms", "Alarms that errors have become more frequent.", labels=["model"])
-    value = GaugeMetricFamily("hinged_alarm_log10", "Decimal logarithm of the alarm's martingale.", labels=["model"])
+    labels = ["model", "about"]
+    count = CounterMetricFamily("hinged_alarms", "Alarms about errors and about inputs.", labels=labels)
+    value = GaugeMetricFamily("hinged_alarm_log10", "Decimal logarithm of an alarm's martingale.", labels=labels)
     for name, worker in workers:
-        alarm = worker.model.metrics.alarm
-        if alarm is not None:
-            with _of_whole(worker):
-                count.add_metric([name], alarm.count)
-                value.add_metric([name], alarm.log_value)
+        novelty = worker.model.novelty
+        inputs = None if novelty is None or novelty.alarm is None else novelty.alarm.alarm
+        for about, alarm in (("errors", worker.model.metrics.alarm), ("inputs", inputs)):
+            if alarm is not None:
+                with _of_whole(worker):
+                    count.add_metric([name, about], alarm.count)
+                    value.add_metric([name, about], alarm.log_value)
     yield from (count, value)
 
 

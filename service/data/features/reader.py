@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain, groupby
 from operator import itemgetter
-from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
+from typing import Any, Generic, NamedTuple, Self, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -83,6 +83,15 @@ class Scales(NamedTuple):
 class Reader(ABC, Generic[X]):
     """Turns x into rows for predictions, in any thread. A reader never changes."""
 
+    @property
+    def columns(self) -> int:
+        """Return the number of columns of names and values that the reader knows. 0: there will never be more."""
+        return 0
+
+    def with_columns(self, columns: int) -> Self:
+        """Return the reader as it was with fewer columns, if no names were forgotten since."""
+        return self
+
     @abstractmethod
     def rows(self, inputs: X, kernel: Kernel, dim: int, dtype: type) -> Rows:
         """Return a batch as rows for a kernel and a precision. Each x is read by itself."""
@@ -92,6 +101,21 @@ class Reader(ABC, Generic[X]):
         """Return (rows, outside): the batch of a predict request, in order, as rows; and what lies outside everything
         learned.
         """
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """Turns x into rows for a learner. Each x is read by itself."""
+
+    reader: Reader[Any]
+    kernel: Kernel
+    dim: int
+    dtype: type
+
+    def __call__(self, inputs: Inputs, columns: int | None = None) -> Rows:
+        """Return a batch as rows. columns: what the reader shall know; by default, all that it knows."""
+        reader = self.reader if columns is None else self.reader.with_columns(columns)
+        return reader.rows(inputs, self.kernel, self.dim, self.dtype)
 
 
 class AsTheyCame(Reader[Rows]):
@@ -143,6 +167,13 @@ class RecordReader(Reader[Records]):
     before: dict[str, float]
     width: int
     scales: Scales
+
+    @property
+    def columns(self) -> int:
+        return self.width
+
+    def with_columns(self, columns: int) -> RecordReader:
+        return replace(self, width=columns)
 
     def rows(self, inputs: Records, kernel: Kernel, dim: int, dtype: type) -> Rows:
         return rows_from_csr(*self.encode(inputs.records), kernel, dim, dtype)

@@ -64,7 +64,7 @@ class ExampleForgotten(_Change, NamesNoExample):
             model.pending.pop(given)
         model.alerts = model.alerts.without(forgotten(model.alerts.waiting))
         if model.novelty is not None:
-            model.novelty = model.novelty.without(forgotten(model.novelty.ids), model.learner.reading)
+            model.novelty = model.novelty.without(forgotten(model.novelty.named), model.learner.reading)
         folds = False
         for learner in model.learners:
             learner.forget_candidates(forgotten(given for given in learner.warmup.ids if given is not None))

@@ -59,7 +59,9 @@ class Promise:
         self._tabulate()
 
     def _tabulate(self) -> None:
-        self._levels = [self.levels.get(name if self.by_class else ALL) for name in self.names]
+        keys = [name if self.by_class else ALL for name in self.names]
+        numbers = {name: number for number, name in enumerate(self.levels)}
+        self._levels, self._numbers = [self.levels.get(key) for key in keys], [numbers.get(key) for key in keys]
         self._limits = np.array([0.0 if level is None else level.limit() for level in self._levels])
         bare = np.array([level is None for level in self._levels], bool)
         self._bare = bare if bare.any() else None
@@ -95,7 +97,9 @@ class Promise:
 
     def limits(self, labels: Sequence[Label]) -> Limits:
         """Return the present thresholds. labels: the known labels."""
-        return Limits(self.number, self.seen, self.lacking, labels, self._limits.copy(), self._bare, self._unready)
+        levels = np.array([level.level for level in self.levels.values()])
+        limits = self._limits.copy()
+        return Limits(self.number, self.seen, self.lacking, labels, levels, limits, self._bare, self._unready)
 
     # -- counting -------------------------------------------------------------------------------------------------
 
@@ -114,37 +118,39 @@ class Promise:
         limits = self._limits, self._bare
         for r, (truth, place) in enumerate(zip(classes.tolist(), places, strict=True)):
             if sent is None:
-                flags, lag = flags_of(scores[r : r + 1], numbers[r : r + 1], *limits, self._unready)[0], 0
-                flag = int(flags[truth])
+                flags = flags_of(scores[r : r + 1], numbers[r : r + 1], *limits, self._unready)[0]
+                flag, lag, then = int(flags[truth]), 0, None
             else:
-                flag, flags, lag = self._then(sent, truth)
+                flag, flags, lag, then = self._then(sent, truth)
             missed = None if flag == UNPROMISED else flag == OUTSIDE
             if missed is not None:
                 counted.append((truth, int(missed), int(np.count_nonzero(flags))))
-            self._learn(truth, place, missed, lag)
+            self._learn(truth, place, missed, lag, then)
         if counted:
             self._count(np.array(counted, np.int32))
 
-    def _then(self, sent: bytes, truth: int) -> tuple[int, Array, int]:
-        """Return the flag of the true label in the set that was sent, the flags, and the lag."""
+    def _then(self, sent: bytes, truth: int) -> tuple[int, Array, int, float | None]:
+        """Return the flag of the true label in the set that was sent, the flags, the lag, and the level of then."""
         if not sent:
-            return UNPROMISED, np.zeros(0, np.uint8), 0
+            return UNPROMISED, np.zeros(0, np.uint8), 0, None
         then = Sent.decoded(sent)
         flags = then.flags[: len(self.names)]
         lag = max(0, self.seen - then.seen)
-        if then.promise != self.number:
-            return UNPROMISED, flags, lag
+        if then.promise != self.number or then.levels.size != len(self.levels):
+            return UNPROMISED, flags, lag, None
+        number = self._numbers[truth]
+        level = None if number is None else float(then.levels[number])
         if truth < flags.size:
-            return int(flags[truth]), flags, lag
+            return int(flags[truth]), flags, lag, level
         # The class was unknown then. One rate for all examples includes such examples, a rate of the class does not.
         unready = self.by_class or not flags.size or (flags == UNPROMISED).any()
-        return UNPROMISED if unready else OUTSIDE, flags, lag
+        return UNPROMISED if unready else OUTSIDE, flags, lag, level
 
-    def _learn(self, truth: int, place: int, missed: bool | None, lag: float) -> None:
+    def _learn(self, truth: int, place: int, missed: bool | None, lag: float, then: float | None) -> None:
         """Let the level of a true label learn."""
         level = self._levels[truth]
         if level is not None:
-            level.add(place, missed, lag * level.seen / self.seen if self.seen else 0.0)
+            level.add(place, missed, lag * level.seen / self.seen if self.seen else 0.0, then)
             self._limits[truth if self.by_class else slice(None)] = level.limit()
             if level.seen == level.needed:
                 self._mark()

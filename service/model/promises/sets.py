@@ -15,6 +15,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from hinged.service.data.classes import Label
+from hinged.service.data.parts import PROMISED_MAX
+from hinged.service.model.promises.levels import LEVEL_MAX
 from hinged.solvers.core.solver import CLASSES_MAX
 
 Array = np.ndarray[Any, Any]
@@ -22,8 +24,8 @@ Array = np.ndarray[Any, Any]
 OUTSIDE, INSIDE, UNPROMISED = range(3)
 """Whether a label is in a set. An UNPROMISED label is in it because too few labels were seen to promise anything."""
 
-_HEAD = struct.Struct("<Iq")
-SENT_BYTES_MAX = _HEAD.size + CLASSES_MAX  # maximum length of an encoded set
+_HEAD = struct.Struct("<IqH")
+SENT_BYTES_MAX = _HEAD.size + 8 * PROMISED_MAX + CLASSES_MAX  # maximum length of an encoded set
 
 
 def scores_of(columns: Array, classes: int) -> Array:
@@ -48,34 +50,36 @@ class Sent(NamedTuple):
     """The set that was sent with a prediction.
 
     promise: a number that identifies the promise. seen: the number of labels that were counted then.
-    flags: (classes,) uint8 OUTSIDE, INSIDE or UNPROMISED.
+    levels: (rates,) float64 the levels of that time. flags: (classes,) uint8 OUTSIDE, INSIDE or UNPROMISED.
     """
 
     promise: int
     seen: int
+    levels: Array
     flags: Array
 
     def encode(self) -> bytes:
         """Return the set as bytes."""
-        return _HEAD.pack(self.promise, self.seen) + self.flags.tobytes()
+        return _HEAD.pack(self.promise, self.seen, self.levels.size) + self.levels.tobytes() + self.flags.tobytes()
 
     @classmethod
     def decoded(cls, data: bytes) -> Sent:
         """Return the set of a result of `encode`. Raise ValueError for other bytes."""
-        if len(data) < _HEAD.size:
-            raise ValueError(f"a set needs at least {_HEAD.size} bytes, got {len(data)}")
-        promise, seen = _HEAD.unpack_from(data)
-        flags = np.frombuffer(data, np.uint8, offset=_HEAD.size)
-        if seen < 0 or (flags > UNPROMISED).any():
-            raise ValueError(f"a set of {seen} labels has a flag from 0 to {UNPROMISED} for each class")
-        return cls(promise, seen, flags)
+        promise, seen, rates = _HEAD.unpack_from(data) if len(data) >= _HEAD.size else (0, 0, 0)
+        end = _HEAD.size + 8 * rates
+        if len(data) < end:
+            raise ValueError(f"a set needs at least {end} bytes, got {len(data)}")
+        levels, flags = np.frombuffer(data, np.float64, rates, _HEAD.size), np.frombuffer(data, np.uint8, offset=end)
+        if seen < 0 or (flags > UNPROMISED).any() or not (np.abs(levels) <= LEVEL_MAX).all():
+            raise ValueError(f"a set of {seen} labels has levels, and a flag from 0 to {UNPROMISED} for each class")
+        return cls(promise, seen, levels, flags)
 
 
 class Limits(NamedTuple):
     """The thresholds of a state. A later state has new thresholds.
 
     promise, seen: as in Sent. lacking: number of labels that must still come until everything is promised.
-    labels: the known labels. limits (classes,): the threshold of each label.
+    labels: the known labels. levels (rates,): the level of each rate. limits (classes,): the threshold of each label.
     bare (classes,): whether a label has no rate; None if every label has a rate.
     unready (classes,): whether too few labels were seen to promise anything; None if there are enough of every label.
     """
@@ -84,6 +88,7 @@ class Limits(NamedTuple):
     seen: int
     lacking: int
     labels: Sequence[Label]
+    levels: Array
     limits: Array
     bare: Array | None
     unready: Array | None
@@ -105,7 +110,7 @@ class Limits(NamedTuple):
 
     def sent(self, flags: Array) -> bytes:
         """Return what a prediction keeps until its label comes. flags (classes,): its set."""
-        return Sent(self.promise, self.seen, flags).encode()
+        return Sent(self.promise, self.seen, self.levels, flags).encode()
 
 
 def flags_of(scores: Array, numbers: Array, limits: Array, bare: Array | None, unready: Array | None) -> Array:

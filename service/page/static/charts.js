@@ -92,7 +92,7 @@ function options(width, series, { time, asPercent, marks }) {
   };
 }
 
-const WARNING = new Set(["drift", "alarm"]); // kinds of marks in the colour of warnings
+const WARNING = new Set(["drift", "alarm", "input_alarm"]); // kinds of marks in the colour of warnings
 
 // Draw marks: dashed lines over the plot, with words above. Words that would overlap become one text.
 function drawMarks(u, marks) {

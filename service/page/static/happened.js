@@ -16,7 +16,7 @@ export function near(curve, least, by = "position") {
   return { examples: curve.examples[i] ?? 0, at_ms: curve.at_ms[i] ?? 0 };
 }
 
-export function Happened({ model, history, drifted, again }) {
+export function Happened({ model, history, drifted, changed, again }) {
   const [error, setError] = useState(null), [busy, setBusy] = useState(null); // the position of the event that is taken back
   const takeBack = async ({ kind, position, examples }) => {
     const since = history.curve.examples.at(-1) - examples;
@@ -33,7 +33,8 @@ export function Happened({ model, history, drifted, again }) {
   };
   const undoable = may("admin") && history.marks.some((m) => UNDONE.has(m.kind));
   return html`<section>${drifted && html`<p>The errors became more frequent. If the world has changed, <a href=${fold(model, "settings")}>try a half-life</a> in a challenger.
-    If labels are wrong, <a href=${link(model, "suspects")}>check them</a>.${undoable && " If a change of the settings caused it, take the change back below."}</p>`}<h3>Events</h3><${Problem} error=${error} />
+    If labels are wrong, <a href=${link(model, "suspects")}>check them</a>.${undoable && " If a change of the settings caused it, take the change back below."}</p>`}
+    ${changed && html`<p>The inputs are no longer like those before. If the source is broken, repair it; if the world has changed, label some of the new inputs.</p>`}<h3>Events</h3><${Problem} error=${error} />
   ${history.marks.length === 0 ? html`<p class="soft">No events yet. Drifts, finishing steps and swaps appear here.</p>` : html`<div class="behind" tabindex="0" role="group" aria-label="Events"><table>
     <thead><tr><th scope="col">Event</th><th scope="col" class="number">Example</th><th scope="col">Time</th>${undoable && html`<th scope="col">Actions</th>`}</tr></thead>
     <tbody>${history.marks.slice(-SHOWN).reverse().map((m) => html`<tr><th scope="row">${m.kind.replace("_", " ")}</th><td class="number">${count(m.examples)}</td>

@@ -40,6 +40,7 @@ export function useLive(model) {
     const end = follow(model, (kinds) => {
       if (kinds.has("drift")) announce("drift: the error rate of the stream rose");
       if (kinds.has("alarm")) announce("alarm: errors have become more frequent");
+      if (kinds.has("input_alarm")) announce("alarm: the inputs have changed");
       read();
     }, (open) => setLive((was) => ({ ...was, open })));
     return () => { ended = true; end(); clearInterval(slow); document.removeEventListener("visibilitychange", seen); };

@@ -23,7 +23,7 @@ export function Model({ model, fold }) {
   const [suspects] = usePolled(() => suspectsOf(model), SUSPECTS_MS, [model]);
   const [overTime, setOverTime] = useState(false);
   if (!figures || !history) return html`<${Instead} title=${model} error=${error} again=${again} />`;
-  const { metrics } = figures, { curve } = history, rivals = Object.keys(shadows?.shadows ?? {}).length;
+  const { metrics } = figures, inputs = figures.novelty?.alarm, { curve } = history, rivals = Object.keys(shadows?.shadows ?? {}).length;
   const x = overTime ? curve.at_ms.map((ms) => ms / 1000) : curve.examples;
   const marks = [...history.marks, ...history.snapshots.map((position) => ({ kind: "snapshot", position, ...near(curve, position) }))]
     .map((m) => ({ kind: m.kind, at: overTime ? m.at_ms / 1000 : m.examples }));
@@ -37,6 +37,7 @@ export function Model({ model, fold }) {
       <span class="soft">${open ? "live" : "not live: refreshed every 15 s"}</span>
       ${metrics.drift.flagged && html`<span class="flag">drift</span>`}
       ${metrics.alarm?.flagged && html`<span class="flag">alarm</span>`}
+      ${inputs?.flagged && html`<span class="flag">input alarm</span>`}
       <span class="room"></span>
       <label class="tick"><input type="checkbox" checked=${overTime} onChange=${(e) => setOverTime(e.target.checked)} /> Plot over time</label></div>
     <${Problem} error=${error ?? (figures.error && { message: figures.error })} again=${again} />
@@ -57,8 +58,10 @@ export function Model({ model, fold }) {
     <${Fold} name="happened" title="Drift and events" wanted=${fold} said=${history.marks.length ? plural(history.marks.length, "event") : ""}>
       <${Chart} title="Accuracy by source" asPercent=${true} ...${more} data=${[x, curve.fading, ...(sources.length > 1 ? sources : []).map((name) => curve[name])]}
         series=${["fading", ...(sources.length > 1 ? sources : [])].map((name, i) => ({ name, k: i + 1 }))} />
-      ${metrics.alarm && history.alarm && html`<${AlarmPath} path=${history.alarm} level=${metrics.alarm.level} curve=${curve} more=${more} />`}
-      <${Happened} model=${model} history=${history} drifted=${metrics.drift.flagged || metrics.alarm?.flagged} again=${again} /></${Fold}>
+      ${metrics.alarm && history.alarm && html`<${AlarmPath} title="How close to an alarm" path=${history.alarm} level=${metrics.alarm.level}
+        ...${more} at=${(n) => (overTime ? near(curve, n, "examples").at_ms / 1000 : n)} />`}
+      ${inputs && history.input_alarm && html`<${AlarmPath} title="How close to an alarm about inputs" path=${history.input_alarm} level=${inputs.level} of="x seen" />`}
+      <${Happened} model=${model} history=${history} drifted=${metrics.drift.flagged || metrics.alarm?.flagged} changed=${inputs?.flagged} again=${again} /></${Fold}>
     ${rivals > 0 && html`<${Fold} name="challengers" title="Challengers" wanted=${fold} shown=${true} said=${plural(rivals, "challenger")}>
       <${Rivals} history=${history} overTime=${overTime} more=${more} /><${Challengers} model=${model} shadows=${shadows} again=${again} /></${Fold}>`}
     <${Fold} name="settings" title="Settings" wanted=${fold}><${Configuration} model=${model} classes=${figures.classes} configuration=${figures.configuration} changed=${again} /></${Fold}>
@@ -68,9 +71,8 @@ export function Model({ model, fold }) {
 }
 
 // How close the model came to an alarm: the decimal logarithm of the martingale, and of the value that causes an alarm.
-function AlarmPath({ path, level, curve, more }) {
-  const x = more.time ? path.examples.map((n) => near(curve, n, "examples").at_ms / 1000) : path.examples;
-  return html`<${Chart} title="How close to an alarm" ...${more} data=${[x, path.value, path.value.map(() => -Math.log10(level))]}
+function AlarmPath({ path, level, at = (n) => n, ...more }) {
+  return html`<${Chart} ...${more} data=${[path.examples.map(at), path.value, path.value.map(() => -Math.log10(level))]}
     series=${[{ name: "martingale, log10", k: 1 }, { name: "alarm", k: 2, dash: [6, 4] }]} />`;
 }
 

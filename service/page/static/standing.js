@@ -73,10 +73,11 @@ const between = (likely) => likely.map((v) => percent(v).replace(" %", "")).join
 // The state of a model in words: {first, more, rest}. `first` is the most important part, `more` completes it. A part of
 // `rest` is missing if its figures do not exist.
 export function standing({ figures, history, suspects }) {
-  const { metrics, examples } = figures, { window, promise, decisions, drift, alarm } = metrics;
-  const lacking = promise?.lacking ? [`${plural(promise.lacking, "more label")} must come until everything is promised`] : [];
-  if (!examples) return { first: "This model has learned nothing yet", more: "", rest: lacking };
-  if (window.accuracy === null) return { first: `${plural(examples, "example")} learned`, more: ", and no prediction to judge yet", rest: lacking };
+  const { metrics, examples, novelty } = figures, { window, promise, decisions, drift, alarm } = metrics;
+  const also = promise?.lacking ? [`${plural(promise.lacking, "more label")} must come until everything is promised`] : [];
+  if (novelty?.alarm?.flagged) also.unshift(`alarm at x number ${count(novelty.alarm.last_at)}: the inputs have changed`);
+  if (!examples) return { first: novelty?.seen ? `${count(novelty.seen)} x seen, and no label learned yet` : "This model has learned nothing yet", more: "", rest: also };
+  if (window.accuracy === null) return { first: `${plural(examples, "example")} learned`, more: ", and no prediction to judge yet", rest: also };
   const rest = [], usual = usualClass(metrics.confusion), past = earlier(history);
   if (usual) rest.push(beatsUsual(metrics) ? `always guessing ${quoted(usual.label)} would be right in ${percent(usual.share)}` : `no better than always guessing ${quoted(usual.label)} (${percent(usual.share)})`);
   if (past) {
@@ -94,7 +95,7 @@ export function standing({ figures, history, suspects }) {
     const promised = promise.promised === undefined ? "" : ` (promised: ${percent(promise.promised)})`;
     rest.push(`its sets contain the label in ${percent(promise.window.coverage)}${promised}`);
   }
-  rest.push(...lacking);
+  rest.push(...also);
   if (drift.flagged) {
     const answer = history.marks?.findLast((m) => ANSWERS.has(m.kind) && m.examples >= drift.last_at);
     rest.push(`the error rate rose at example ${count(drift.last_at)}${answer ? `, and the model was ${answer.kind} at example ${count(answer.examples)}` : ""}${
@@ -110,7 +111,7 @@ export function standing({ figures, history, suspects }) {
 export function steps({ model, figures, suspects, shadows }) {
   const { pool, metrics, examples } = figures, found = [];
   const add = (role, text, href) => may(role) && found.push({ text, href });
-  if (metrics.drift.flagged || metrics.alarm?.flagged) add("reader", "See what happened", fold(model, "happened"));
+  if (metrics.drift.flagged || metrics.alarm?.flagged || figures.novelty?.alarm?.flagged) add("reader", "See what happened", fold(model, "happened"));
   const ahead = leader(shadows);
   if (ahead) add("admin", `Promote ${ahead.name}: ${(100 * ahead.lead).toFixed(1)} points better`, fold(model, "challengers"));
   if (figures.alerts?.waiting) add("annotator", `Work off ${plural(figures.alerts.waiting, "alert")}`, link(model, "decide"));
@@ -135,6 +136,7 @@ export function attention(models, suspects) {
     const { model } = it, add = (text, href) => found.push({ model, text, href });
     if (it.state === "stopped") add("has stopped", link(model));
     if (it.alarmed) add("makes more errors than before (alarm)", fold(model, "happened"));
+    if (it.input_alarmed) add("gets other inputs than before (alarm)", fold(model, "happened"));
     if (it.drifted) add("has a higher error rate than before (drift)", fold(model, "happened"));
     if (it.queue > FULL * it.queue_max) add(`has a full queue: ${count(it.queue)} of ${count(it.queue_max)} examples wait`, fold(model, "machine"));
     if (it.conflicts && may("annotator")) add(`has ${plural(it.conflicts, "conflict")}: annotators disagree`, link(model, "label"));

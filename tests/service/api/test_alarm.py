@@ -1,5 +1,6 @@
-"""The alarm through a real server: figures, history, event, Prometheus, changes, a kill, and forgetting."""
+"""Alarms through a real server: figures, history, events, Prometheus, changes, a kill, and forgetting."""
 
+import numpy as np
 import pytest
 
 from hinged import Client
@@ -38,8 +39,8 @@ def test_an_alarm_is_an_event_a_mark_a_flag_and_a_metric(ask):
     assert max(history["alarm"]["value"]) >= 2.0
     assert history["alarm"]["examples"][-1] <= 600
     text = ask("GET", "/metrics").text
-    assert f'hinged_alarms_total{{model="{model.name}"}} {figures["count"]}.0' in text
-    assert f'hinged_alarm_log10{{model="{model.name}"}}' in text
+    assert f'hinged_alarms_total{{about="errors",model="{model.name}"}} {figures["count"]}.0' in text
+    assert f'hinged_alarm_log10{{about="errors",model="{model.name}"}}' in text
 
 
 def test_a_model_without_an_alarm_shows_none(ask):
@@ -47,7 +48,7 @@ def test_a_model_without_an_alarm_shows_none(ask):
     model.learn(*turned(100, 50))
     assert "alarm" not in model.figures()["metrics"]
     assert "alarm" not in ask("GET", f"{model.path}/history").json()
-    assert f'hinged_alarm_log10{{model="{model.name}"}}' not in ask("GET", "/metrics").text
+    assert f'hinged_alarm_log10{{about="errors",model="{model.name}"}}' not in ask("GET", "/metrics").text
 
 
 def test_an_alarm_comes_changes_and_goes_by_patch(ask):
@@ -99,3 +100,89 @@ def test_an_alarm_survives_a_kill_and_forgetting_leaves_its_counts(tmp_path):
             assert ask("GET", "/models/m/history").json()["alarm"] == path
         client.wait(client.forget("m", "e10"))
         assert client.model("m")["metrics"]["alarm"] == figures
+
+
+WATCHING = {"novelty": True, "alarm": ALARM}
+KINDS = {"dense": {"type": "dense", "dim": 2, "scale": "auto", "warmup": 60}, "named": {"type": "named", "warmup": 60}}
+
+
+def readings(kind, n, middle, prefix, seed=0):
+    """Return x with ids, of a number around `middle` and another value."""
+    random = np.random.default_rng(seed)
+    pairs = zip(random.normal(middle, 1, n).tolist(), random.integers(0, 2, n).tolist(), strict=True)
+    xs = [{"heat": heat, "valve": "ab"[valve]} if kind == "named" else [heat, valve] for heat, valve in pairs]
+    return [{"id": f"{prefix}{k}", "x": x} for k, x in enumerate(xs)]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("way", ["predict", "offer"])
+def test_a_model_that_never_gets_a_label_has_p_values_and_an_alarm_about_inputs(ask, kind, way):
+    body = {"features": KINDS[kind], **WATCHING, "labels": {"pending_durable": True}}
+    model = ask.new_model(**body)
+    usual, changed = readings(kind, 700, 0, "u"), readings(kind, 60, 4, "c", 1)
+    with Client(ask.url) as client, followed(ask.url, f"{model.path}/events") as stream:
+        tell = getattr(client, way)
+        for begin in range(0, 700, 50):
+            tell(model.name, usual[begin : begin + 50])
+        before = client.model(model.name)["novelty"]
+        assert (before["seen"], before["alarm"]["count"], before["alarm"]["lacking"]) == (700, 0, 0)
+        p_values = [one["novelty"] for one in client.predict(model.name, [{"x": changed[0]["x"]}])["results"]]
+        assert p_values[0] <= 0.02
+        for begin in range(0, 60, 20):
+            tell(model.name, changed[begin : begin + 20])
+        kinds = []
+        while "input_alarm" not in kinds:
+            kinds += [event["event"] for event in events(stream, 1)]
+        alarm = client.model(model.name)["novelty"]["alarm"]
+        assert (alarm["count"], alarm["flagged"]) == (1, True)
+        assert 700 < alarm["last_at"] < 730
+        history = client.history(model.name)
+        assert [mark["kind"] for mark in history["marks"]] == ["input_alarm"]
+        assert max(history["input_alarm"]["value"]) >= 2.0
+        (glance,) = (one for one in client.overview()["models"] if one["model"] == model.name)
+        assert (glance["input_alarmed"], glance["alarmed"]) == (True, False)
+        # The model is trained again, from its sample, and goes on.
+        client.wait(client.change_model(model.name, kernel={"type": "linear"}))
+        after = client.model(model.name)["novelty"]
+        assert (after["seen"], after["compared"]) == (760, 512)
+        assert (after["alarm"]["value"], after["alarm"]["lacking"]) == (alarm["value"], 128)
+    assert f'hinged_alarms_total{{about="inputs",model="{model.name}"}} 1.0' in ask("GET", "/metrics").text
+
+
+def test_an_alarm_about_inputs_survives_a_kill_and_a_rollback_and_forgets_bytes(tmp_path):
+    secret = [123456.78125, -98765.4375]
+    needles = [value.tobytes() for value in np.array(secret, np.float32)] + [b"123456.78", b"the-secret"]
+    body = {**BODY, **WATCHING, "labels": {"pending_durable": True}}
+    told = readings("dense", 400, 0, "u")
+    with RunningServer(tmp_path / "data") as server:
+        with Client(server.url) as client:
+            client.create_model("m", **body)
+            client.predict("m", told[:100])
+            client.offer("m", [{"id": "the-secret", "x": secret}])
+            client.learn("m", [{**one, "y": "ab"[one["x"][0] > 0]} for one in told[100:300]])
+            position = client.model("m")["position"]
+            client.predict("m", told[300:])
+            figures, path = client.model("m")["novelty"], client.history("m")["input_alarm"]
+            assert figures["alarm"]["examples"] == 401 - 128
+        server.kill()
+    with RunningServer(tmp_path / "data") as server, Client(server.url) as client:
+        client.wait_until_ready()
+        assert client.model("m")["novelty"] == figures
+        assert client.history("m")["input_alarm"] == path
+        client.rollback("m", position)
+        assert client.model("m")["novelty"]["alarm"]["examples"] == 301 - 128
+        client.predict("m", told[300:])
+        assert client.model("m")["novelty"] == figures
+        client.wait(client.forget("m", "the-secret"))
+        alarm = client.model("m")["novelty"]["alarm"]
+        assert (alarm["value"], alarm["lacking"]) == (figures["alarm"]["value"], 128)
+        exported = client.export_model("m")
+        assert not any(needle in exported for needle in needles)
+        client.import_model("copy", exported)
+        for name in ("m", "copy"):
+            client.predict(name, readings("dense", 200, 1, "v", 2))
+        assert client.model("copy")["novelty"] == client.model("m")["novelty"]
+    for file in (tmp_path / "data").rglob("*"):
+        if file.is_file():
+            content = file.read_bytes()
+            assert not any(needle in content for needle in needles), file

@@ -180,7 +180,7 @@ def test_a_rollback_and_an_import_keep_the_hooks(model, receiver):
     [
         ({"url": "https://a.example/", "events": ["drift"]}, "HINGED_HOOKS_HOSTS does not list https://a.example"),
         ({"url": "http://u:p@127.0.0.1/", "events": ["drift"]}, "without user, password"),
-        ({"url": "https://a.example/", "events": ["drifts"]}, "'drift', 'alarm', 'finished'"),
+        ({"url": "https://a.example/", "events": ["drifts"]}, "'drift', 'alarm', 'input_alarm', 'finished'"),
         ({"url": "https://a.example/", "events": []}, "events: "),
         ({"url": "https://a.example/"}, "events is missing"),
         ({"events": ["drift"]}, "url is missing"),

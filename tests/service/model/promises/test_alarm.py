@@ -1,6 +1,7 @@
 """The alarm of bounded error: p-values, the martingale, false alarms, restarts, the path and the state."""
 
 from fractions import Fraction
+from itertools import product
 
 import numpy as np
 import pytest
@@ -14,26 +15,30 @@ from hinged.service.model.promises.martingale import SHARES, STAKES, Martingale,
 ERRORS = st.lists(st.booleans(), max_size=60)
 
 
-def plain_p(errors, theta):
-    """Return the p-value of the last of some errors, from all scores."""
-    larger = sum(error > errors[-1] for error in errors)
-    equal = sum(error == errors[-1] for error in errors)
-    return (larger + theta * equal) / len(errors)
+def plain_p(scores, theta):
+    """Return the p-value of the last of some scores, from all scores."""
+    larger = sum(score > scores[-1] for score in scores)
+    equal = sum(score == scores[-1] for score in scores)
+    return (larger + theta * equal) / len(scores)
 
 
-def plain_martingale(ps):
-    """Return the mixture over the times at which a bet may begin, as a sum over all times and bets."""
+def hashes(begin, count):
+    return np.array([uniform(number) for number in range(begin, begin + count)])
+
+
+def plain_martingale(ps, sides=1):
+    """Return the mixture over the times at which a bet may begin, as a sum over all times, sides and bets."""
     total, left = Fraction(0), Fraction(1)
     for begin in range(1, len(ps) + 1):
         k = begin.bit_length() - 1
         part = Fraction(1, (k + 1) * (k + 2) * 2**k)
         left -= part
-        for share in SHARES:
-            for stake in STAKES:
-                capital = part / (len(SHARES) * len(STAKES))
-                for p in ps[begin - 1 :]:
-                    capital *= Fraction(1 - stake) + (Fraction(stake) / Fraction(share) if p < share else 0)
-                total += capital
+        for side, share, stake in product(range(sides), SHARES, STAKES):
+            capital = part / (sides * len(SHARES) * len(STAKES))
+            for p in ps[begin - 1 :]:
+                won = (1.0 - p if side else p) < share
+                capital *= Fraction(1 - stake) + (Fraction(stake) / Fraction(share) if won else 0)
+            total += capital
     return left + total, left
 
 
@@ -56,23 +61,38 @@ def same(one, other):
         assert array.tobytes() == other[name].tobytes(), name
 
 
-@given(ERRORS)
-def test_p_values_compare_each_score_with_all_scores_so_far(errors):
-    martingale = Martingale()
-    for n, error in enumerate(errors, 1):
-        theta = uniform(n)
-        assert martingale.add(error, theta) == pytest.approx(plain_p(errors[:n], theta), rel=1e-15)
+@given(st.lists(st.integers(0, 4), max_size=60), st.integers(0, 60))
+def test_p_values_compare_each_score_with_all_scores_so_far(scores, cut):
+    martingale, thetas, scores = Martingale(5), hashes(1, len(scores)), np.array(scores, np.int64)
+    martingale.add(scores[:cut], thetas[:cut])
+    found = martingale.p_values(scores[cut:], thetas[cut:]).tolist()
+    expected = [plain_p(scores[:n].tolist(), thetas[n - 1]) for n in range(1, len(scores) + 1)]
+    assert found == pytest.approx(expected[cut:], rel=1e-15)
 
 
 @pytest.mark.long
-@given(st.lists(st.booleans(), max_size=20), st.integers(0, 2**40))
-def test_the_martingale_is_the_mixture_over_bets_and_beginnings(errors, start):
-    martingale, ps = Martingale(), []
-    for number, error in enumerate(errors, start):
-        ps.append(martingale.add(error, uniform(number)))
-    value, reserve = plain_martingale(ps)
+@given(st.lists(st.integers(0, 2), max_size=20), st.integers(0, 2**40), st.sampled_from([1, 2]))
+def test_the_martingale_is_the_mixture_over_bets_and_beginnings(scores, start, sides):
+    martingale, thetas, scores = Martingale(3, sides), hashes(start, len(scores)), np.array(scores, np.int64)
+    ps = martingale.p_values(scores, thetas).tolist()
+    values = martingale.add(scores, thetas)
+    for end in (len(scores) // 2, len(scores)):
+        value, reserve = plain_martingale(ps[:end], sides)
+        if end:
+            assert values[end - 1] == pytest.approx(float(value), rel=1e-12)
     assert martingale.value == pytest.approx(float(value), rel=1e-12)
     assert martingale.reserve == pytest.approx(float(reserve), rel=1e-12)
+
+
+def test_the_martingale_stops_at_the_score_at_which_it_is_enough():
+    whole, stopped = Martingale(), Martingale()
+    scores = np.array(rates((300, 0.05), (300, 0.6)), np.int64)
+    values = whole.add(scores, hashes(1, 600))
+    found = stopped.add(scores, hashes(1, 600), 100.0)
+    end = int(np.flatnonzero(values >= 100.0)[0]) + 1
+    assert found.tolist() == values[:end].tolist()
+    assert (stopped.seen, stopped.counts.sum(), stopped.value) == (end, end, values[end - 1])
+    assert stopped.add(scores[:0], hashes(1, 0)).size == 0
 
 
 def test_each_bet_is_fair():
@@ -91,9 +111,8 @@ def test_the_reserve_is_never_exhausted():
 
 @pytest.mark.parametrize("rate", [0.0, 0.003, 0.05, 0.5, 0.97])
 def test_p_values_of_exchangeable_errors_are_uniform_and_independent(rate):
-    errors = np.random.default_rng(1).permutation(np.arange(8_000) < rate * 8_000).tolist()
-    martingale = Martingale()
-    ps = np.array([martingale.add(error, uniform(n)) for n, error in enumerate(errors)])
+    errors = np.random.default_rng(1).permutation(np.arange(8_000) < rate * 8_000).astype(np.int64)
+    ps = Martingale().p_values(errors, hashes(0, 8_000))
     assert kstest(ps, "uniform").pvalue > 0.001
     assert kstest((ps[1:] + ps[:-1]) % 1.0, "uniform").pvalue > 0.001
     assert abs(np.corrcoef(ps[1:], ps[:-1])[0, 1]) < 0.05
@@ -161,9 +180,9 @@ def test_the_path_keeps_the_highest_values_in_bounded_memory():
     values = []
 
     class Noting(Alarm):
-        def _note(self, number):
-            values.append(self.martingale.value)
-            super()._note(number)
+        def _note(self, number, value):
+            values.append(value)
+            super()._note(number, value)
 
     alarm = Noting({"level": 0.01})
     errors = rates((2000, 0.1), (100, 0.7), (3000, 0.7))
@@ -193,9 +212,11 @@ def test_a_loaded_state_continues_to_the_bit(cut):
 @pytest.mark.parametrize(
     "damage",
     [
-        {"counts": np.array([3, 4])},
-        {"counts": np.array([0, 0])},
+        {"counts": np.array([2**62, 2**62])},
         {"counts": np.array([300.0, 4.0])},
+        {"counts": np.array([3, 4, 5])},
+        {"seen": np.array([199])},
+        {"seen": np.array([0]), "counts": np.array([0, 0])},
         {"capital": np.full(len(SHARES) * len(STAKES), np.nan)},
         {"capital": np.full(len(SHARES) * len(STAKES), -1.0)},
         {"capital": np.zeros(3)},

@@ -142,6 +142,6 @@ def test_an_alarm_is_a_fold_of_the_log_and_nothing_without_it_changes():
     assert restored.metrics.alarm.columns() == served.model.metrics.alarm.columns()
     states = [each.model.metrics.state() for each in (plain, served)]
     assert states[1].keys() - states[0].keys() == {
-        f"alarm.{name}" for name in ("alarms", "capital", "counts", "highest", "path", "path_at")
+        f"alarm.{name}" for name in ("alarms", "capital", "counts", "highest", "path", "path_at", "seen")
     }
     assert all(states[0][name].tobytes() == states[1][name].tobytes() for name in states[0])

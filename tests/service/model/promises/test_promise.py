@@ -164,7 +164,7 @@ def test_a_late_label_counts_with_the_set_that_was_sent():
     limits = metrics.promise.limits(NAMES[:2])
     before = metrics.figures(NAMES[:2])["promise"]["all"]
     one = part(drawn(1, seed=7), slice(0, 1))
-    told = Sent(limits.promise, limits.seen, np.array([OUTSIDE, INSIDE], np.uint8))
+    told = Sent(limits.promise, limits.seen, limits.levels, np.array([OUTSIDE, INSIDE], np.uint8))
     for truth, missed in ((0, 1), (1, 0)):
         metrics.add(one[0], one[1], np.array([truth], np.int32), one[3], told.encode())
         after = metrics.figures(NAMES[:2])["promise"]["all"]
@@ -173,12 +173,13 @@ def test_a_late_label_counts_with_the_set_that_was_sent():
             before["coverage"] * before["examples"] + 1 - missed
         )
         before = after
-    unknown = [b"", Sent(limits.promise ^ 1, 0, told.flags).encode(), told._replace(flags=told.flags * 2).encode()]
-    for nothing in unknown[:2]:  # no set, and a set of another promise
+    others = told._replace(promise=limits.promise ^ 1), told._replace(levels=np.zeros(3))
+    unknown = [b"", *(each.encode() for each in others), told._replace(flags=told.flags * 2).encode()]
+    for nothing in unknown[:3]:  # no set, and sets of another promise
         metrics.add(*one, nothing)
         assert metrics.figures(NAMES[:2])["promise"]["all"] == before
     seen = metrics.promise.seen
-    metrics.add(one[0], one[1], np.array([1], np.int32), one[3], unknown[2])  # sent while labels were lacking
+    metrics.add(one[0], one[1], np.array([1], np.int32), one[3], unknown[3])  # sent while labels were lacking
     assert metrics.figures(NAMES[:2])["promise"]["all"] == before
     assert metrics.promise.seen == seen + 1
 
@@ -260,7 +261,16 @@ def test_a_damaged_state_is_refused(name, damage):
         new_metrics({"error": 0.1}).load(state)
 
 
-@pytest.mark.parametrize("data", [b"short", Sent(1, -1, np.zeros(2, np.uint8)).encode(), b"\0" * 12 + b"\3"])
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"short",
+        Sent(1, -1, np.zeros(1), np.zeros(2, np.uint8)).encode(),
+        Sent(1, 1, np.array([np.nan]), np.zeros(2, np.uint8)).encode(),
+        Sent(1, 1, np.zeros(9), np.zeros(0, np.uint8)).encode()[:-1],
+        b"\0" * 14 + b"\3",
+    ],
+)
 def test_damaged_sets_are_refused(data):
     with pytest.raises(ValueError, match="a set"):
         Sent.decoded(data)
