@@ -207,7 +207,7 @@ def test_an_invalid_configuration_is_refused_with_the_value_that_was_got(ask, ch
     refusal(ask("GET", "/models/refused"), 404, "not_found")
 
 
-@pytest.mark.parametrize("body", ["", "{", "[]", "null", '"text"', "{}", "[" * 1000, '{"kernel": NaN}', "\x00"])
+@pytest.mark.parametrize("body", ["", "{", "[]", "null", '"text"', "[" * 1000, '{"kernel": NaN}', "\x00"])
 def test_a_body_that_is_not_a_configuration_is_refused(ask, body):
     answer = ask("PUT", "/models/refused", content=body, headers={"content-type": "application/json"})
     refusal(answer, 422, "invalid")
