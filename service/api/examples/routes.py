@@ -66,9 +66,9 @@ group = Group("examples")
 @group.serves(ExampleOperations.learn, LEARNED, *LEARN_ERRORS, handling=LEARNING, takes=LEARN, takes_batch=True)
 async def learn(model: str, request: Request) -> Response:
     """Learn examples. Each example is predicted just before it is learned. The server answers when all examples are
-    durable and learned. If HINGED_CREATE is set, the first call creates the model.
+    durable and learned. On a local server, or if HINGED_CREATE is set, the first call creates the model.
     """
-    return await _learned(request, model, creates=registry_of(request).settings.create)
+    return await _learned(request, model, creates=registry_of(request).settings.creates)
 
 
 @group.serves(LEARN_DEFAULT, LEARNED, *LEARN_ERRORS, handling=LEARNING, takes=LEARN, takes_batch=True)

@@ -239,7 +239,6 @@ def test_an_unknown_model_is_not_found_by_any_route(ask):
     for method, path, body in (
         ("GET", "", None),
         ("DELETE", "", None),
-        ("POST", "/learn", example([0, 1], 1)),
         ("POST", "/predict", {"x": [0, 1]}),
         ("GET", "/predict?x=[0,1]", None),
         ("POST", "/finish", None),
