@@ -24,7 +24,7 @@ from hinged.service.api.dispatch import Dispatch
 from hinged.service.api.openapi import document
 from hinged.service.api.server.exposition import Exposition
 from hinged.service.cluster.node import Node, as_node
-from hinged.service.data.configuration import default_configuration
+from hinged.service.data.configuration import STAND_IN, default_configuration
 from hinged.service.edge.access import Access, refuse_open_door
 from hinged.service.edge.allocator import settle
 from hinged.service.edge.ending import FAILURE, end, give_up, has_given_up
@@ -93,7 +93,7 @@ def create_app(
     """
     chosen = as_node(settings or Settings())
     # Refuse an invalid template now, instead of at the first request.
-    default_configuration(chosen.default_model, [0.0], chosen)
+    default_configuration(chosen.default_model, STAND_IN, chosen)
     access = Access(chosen)
     company = peers or (Alone() if chosen.node is None else Node())
     make_store = open_store or (lambda: open_chosen_store(chosen, stop_fenced))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, TypeVar
@@ -91,6 +92,19 @@ class Conflict(ServiceError):
 
     code = "conflict"
     status = 409
+
+
+class NoFeatures(Conflict):
+    """The model has no features yet, because it has learned no example. template: the model's other parts, as JSON."""
+
+    def __init__(self, model: str, template: str) -> None:
+        super().__init__(
+            f"model {model} has no features yet: the first examples with x and y, sent to POST /models/{model}/learn, "
+            "determine them",
+            state="waiting",
+            configuration=json.loads(template),
+        )
+        self.template = template
 
 
 class Gone(ServiceError):

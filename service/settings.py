@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from ipaddress import ip_network
+from ipaddress import ip_address, ip_network
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -40,6 +40,14 @@ def _networks(names: tuple[str, ...]) -> tuple[str, ...]:
 def is_network(name: str) -> bool:
     """Return whether a part of HINGED_HOOKS_HOSTS is a network, such as 10.0.0.0/8, instead of a host."""
     return "/" in name.rpartition("://")[2]
+
+
+def is_loopback(host: str) -> bool:
+    """Return whether only this machine can reach an address."""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:  # a name, which another machine may resolve to another address
+        return host.lower() == "localhost"
 
 
 def _callable(names: tuple[str, ...]) -> tuple[str, ...]:
@@ -121,7 +129,10 @@ class Settings(BaseSettings):
 
     # Models
     default_model: str = Field("{}", description="configuration of a model that the first examples create, as JSON")
-    create: bool = Field(False, description="let POST learn create a model that does not exist, as admins may")
+    create: Annotated[bool | None, BeforeValidator(_or_none)] = Field(
+        None,
+        description="let POST learn create a model that does not exist, as admins may; empty: if the server is local",
+    )
     models_max: int = Field(1_000, gt=0, description="models on one server")
     points_max: int = Field(100_000, gt=0, description="largest points_max of a model")
     dim_max: int = Field(2**20, gt=0, description="features of one example")
@@ -175,6 +186,16 @@ class Settings(BaseSettings):
     hooks_secret: Annotated[SecretStr, AfterValidator(_long)] | None = Field(
         None, description="secret from which the server derives the secret of each hook"
     )
+
+    @property
+    def creates(self) -> bool:
+        """Return whether `POST /models/{model}/learn` creates a model that does not exist.
+
+        By default a local server does: it has no keys, only this machine reaches it, and it shares its store with no
+        other server. On any other server a wrong name is more likely than a new model.
+        """
+        local = self.keys_file is None and self.node is None and is_loopback(self.host)
+        return local if self.create is None else self.create
 
     @property
     def model_sizes(self) -> dict[str, int]:

@@ -14,11 +14,13 @@ XT = TypeVar("XT", default=Any)
 
 
 class Created(TypedDict):
-    """The model, which may have existed before. The model is ready, unless its solver has to be compiled first."""
+    """The model, which may have existed before. The model is ready, unless its solver has to be compiled first, or it
+    has no features: then it waits for its first examples.
+    """
 
     model: str
     configuration: dict[str, Any]
-    state: NotRequired[Literal["compiling"]]
+    state: NotRequired[Literal["compiling", "waiting"]]
 
 
 class Summary(TypedDict):
@@ -27,7 +29,7 @@ class Summary(TypedDict):
     """
 
     model: str
-    state: Literal["compiling", "loading", "serving", "stopped"]
+    state: Literal["compiling", "loading", "serving", "stopped", "waiting"]
     configuration: NotRequired[dict[str, Any]]
     position: NotRequired[int]
     examples: NotRequired[int]
@@ -195,7 +197,7 @@ class Glance(TypedDict):
     """A model in an overview. If the model is not loaded, only its state is given."""
 
     model: str
-    state: Literal["compiling", "loading", "serving", "stopped"]
+    state: Literal["compiling", "loading", "serving", "stopped", "waiting"]
     error: NotRequired[str]
     position: NotRequired[int]
     examples: NotRequired[int]

@@ -38,6 +38,7 @@ class Progress(TypedDict):
     loading: int
     serving: int
     stopped: int
+    waiting: int
 
 
 class Readiness(TypedDict):

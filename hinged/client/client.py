@@ -19,7 +19,7 @@ from hinged.client.exchange import (
     Pause,
     Send,
 )
-from hinged.client.routes import Routes
+from hinged.client.routes import PAGE_EXAMPLES, Routes
 from hinged.client.sockets import AsyncStream, Stream
 from hinged.operations.base import Awaiting, Blocking
 from hinged.operations.streams import FOLLOW
@@ -34,7 +34,6 @@ Answer = TypeVar("Answer")
 URL = "http://127.0.0.1:8000"
 TIMEOUT_S = 60.0
 TRIES_MAX = 8
-PAGE_EXAMPLES = 1000
 
 # A proxy from the environment cannot reach the loopback names of this machine.
 UNPROXIED = ("all://localhost", "all://127.0.0.1", "all://[::1]")

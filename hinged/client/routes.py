@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import httpx
 
-from hinged.answers import Changed, Imported, JobState, Learned, Offered, Predicted
+from hinged.answers import Changed, Imported, JobState, Learned, ListedExample, Offered, Predicted
 from hinged.client.asking import Asking
 from hinged.client.exchange import Exchange, HingedError, ready, wait_for_change, wait_until_ready
 from hinged.client.methods import route
@@ -27,6 +27,14 @@ from hinged.operations import (
 )
 from hinged.operations.base import LONG_S, Call
 from hinged.operations.values import ModelFile
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from pandas import DataFrame
+
+PAGE_EXAMPLES = 1000
+"""Number of examples in each page of a listing, the most that a server returns at once."""
 
 
 class Routes(
@@ -93,6 +101,48 @@ class Routes(
     ) -> Exchange[Offered]:
         """Add rows of numbers to the model's pool. shows: m values that people see instead of x, None for x itself."""
         return self._ask_rows(LabelOperations.offer.path_for(model=model), X, None, ids, shows)
+
+    @route
+    def dataframe(
+        self,
+        model: str,
+        *,
+        label: str | None = None,
+        annotator: str | None = None,
+        since: datetime | str | None = None,
+        until: datetime | str | None = None,
+    ) -> Exchange[DataFrame]:
+        """Return the learned examples as a data frame of pandas, oldest first.
+
+        Its columns are `id`, `label` (the current label), `prediction`, `source`, `answers`, `corrected`, `at`,
+        `weight`, and the parts of x: `x.0`, `x.1`, ... or `x.` and a name. A text is one column, `x`.
+
+        Parameters
+        ----------
+        model : str
+        label, annotator, since, until : optional
+            Select examples, as in `examples`.
+
+        Returns
+        -------
+        pandas.DataFrame
+
+        Examples
+        --------
+        >>> client.dataframe("pumps")[["id", "x.0", "label"]]
+        """
+        with needed("pandas", "a data frame"):
+            from hinged.client.dataframe import frame_of  # noqa: PLC0415  needs pandas
+
+        wanted: Any = {"label": label, "annotator": annotator, "since": since, "until": until}
+        examples, cursor = list[ListedExample](), None
+        while True:
+            call = ExampleOperations.examples.call(model, n=PAGE_EXAMPLES, cursor=cursor, x=True, **wanted)
+            page = yield from self._exchange(call)
+            examples += page["examples"]
+            cursor = page["next"]
+            if cursor is None:
+                return frame_of(examples)
 
     @route
     def wait(self, answer: Mapping[str, Any], timeout_s: float = LONG_S) -> Exchange[Changed | JobState]:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 INDEX = "backup.json"
 SUFFIX = ".hinged"
+CONFIGURATION = ".configuration"  # suffix of a model without features
 VERSION = 1
 TARS = {".tar": "", ".tar.gz": "gz", ".tgz": "gz"}
 PLACE = click.Path(path_type=Path)
@@ -91,6 +92,7 @@ def backup(client: Client, *, to: Path, as_json: bool) -> None:
     names = [summary["model"] for summary in client.models()]
     with written(to) as place:
         for name in names:
+            file = name + SUFFIX
             try:
                 data = client.export_model(name)
             except HingedError as error:
@@ -98,11 +100,14 @@ def backup(client: Client, *, to: Path, as_json: bool) -> None:
                     continue
                 if error.status is None:
                     raise
-                index["failed"].append({"model": name, "error": sentence(error)})
-                continue
-            place.put(name + SUFFIX, data)
+                if error.details.get("state") != "waiting":
+                    index["failed"].append({"model": name, "error": sentence(error)})
+                    continue
+                # The model has no features and has learned nothing: its configuration is all of it.
+                file, data = name + CONFIGURATION, json.dumps(error.details["configuration"]).encode()
+            place.put(file, data)
             digest = hashlib.sha256(data).hexdigest()
-            index["models"].append({"model": name, "file": name + SUFFIX, "bytes": len(data), "sha256": digest})
+            index["models"].append({"model": name, "file": file, "bytes": len(data), "sha256": digest})
         place.put(INDEX, json.dumps(index, indent=2).encode())
     size = sum(model["bytes"] for model in index["models"])
     tell(index, as_json, f"{to}: {len(index['models']):,} models, {size:,} bytes")
@@ -139,8 +144,12 @@ def restore(client: Client, *, backup: Path, only: tuple[str, ...], skip_existin
         for model in wanted:
             checked(place, model, backup)
         for model in wanted:
-            made = client.import_model(model["model"], checked(place, model, backup))
-            tell(made, as_json, f"{model['model']}: {made['examples']:,} examples, {len(made['classes'])} classes")
+            name, data = model["model"], checked(place, model, backup)
+            if model["file"].endswith(CONFIGURATION):
+                tell(client.create_model(name, **json.loads(data)), as_json, f"{name}: no examples yet")
+                continue
+            made = client.import_model(name, data)
+            tell(made, as_json, f"{name}: {made['examples']:,} examples, {len(made['classes'])} classes")
     if present:
         write(f"skipped: {', '.join(present)}", err=True)
 

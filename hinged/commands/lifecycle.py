@@ -76,6 +76,9 @@ def create(
     wanted |= {key: value for key, value in (("solver", solver), ("C", C)) if value is not None}
     made = client.create_model(model, **{**wanted, **dict(parts)})
     has = made["configuration"]
+    if made.get("state") == "waiting":
+        tell(made, as_json, f"{model}: its first examples determine its features")
+        return
     later = "; it answers once its solver is compiled" if "state" in made else ""
     tell(made, as_json, f"{model}: {has['solver']}, {has['kernel']['type']} kernel, {width_of(has)} features{later}")
 

@@ -55,10 +55,10 @@ def models(client: Client, *, as_json: bool) -> None:
 
 
 def _without_figures(model: Mapping[str, Any]) -> list[str] | None:
-    """Return the cells of a model that is not serving: loading, compiling or stopped."""
+    """Return the cells of a model that is not serving: loading, compiling, waiting or stopped."""
     if "error" in model:
         return [model["model"], f"cannot be loaded: {model['error']}"]
-    return None if "configuration" in model else [model["model"], model["state"]]
+    return None if "position" in model else [model["model"], model["state"]]
 
 
 @click.command()

@@ -273,10 +273,8 @@ class Waiting:
 
 
 def await_model(client: Client, model: str, made: Mapping[str, Any], console: Console) -> None:
-    """Wait until a model serves. made: the answer to its creation. This answer contains `state` if the solver is being
-    compiled.
-    """
-    if "state" in made:
+    """Wait until the solver of a model is compiled. made: the answer to the creation of the model."""
+    if made.get("state") == "compiling":
         solver = made["configuration"]["solver"]
         with Waiting(console, f"compiling {solver}, once on this machine"):
             client.model(model)

@@ -27,6 +27,7 @@ from hinged.service.model.view import Decided
 from hinged.solvers.core.cores import on_cores
 from hinged.solvers.estimators.loading import EXPORT, read_feature_names, read_labels, with_weights
 from hinged.solvers.estimators.parameters import example_weights
+from hinged.solvers.estimators.rare import warning_of_labels
 
 Array = np.ndarray[Any, Any]
 
@@ -158,16 +159,23 @@ class HingedClassifier(ClassifierMixin, BaseEstimator):
         ------
         ValueError
             A parameter, X, y or sample_weight is invalid.
+
+        Warns
+        -----
+        UserWarning
+            y has a single class; or a class has less than 5 % of at least 100 labels, and neither class_weight nor
+            costs are set.
         """
         X, y = self._checked(X, y, reset=True)
         weights = example_weights(sample_weight, len(y), some=True)
         taught = y if weights is None else y[weights > 0]
         classes = np.unique(y)
-        if len(np.unique(taught)) == 1:
-            warnings.warn(
-                f"y has a single class, {taught.tolist()[0]!r}: every prediction will be this class", stacklevel=2
-            )
-        local = self._new(X, self._weights(np.unique(taught), taught))
+        known, numbers = np.unique(taught, return_inverse=True)
+        local = self._new(X, self._weights(known, taught))
+        weighted = self.class_weight is not None or bool(local.configuration.watched)
+        warning = warning_of_labels(known, numbers, weighted=weighted)
+        if warning is not None:
+            warnings.warn(warning, stacklevel=2)
         with on_cores(effective_n_jobs(self.n_jobs)):
             _learn(local, X, y, weights)
             converged = local.finish() if self.finish else True

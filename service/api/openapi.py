@@ -26,6 +26,7 @@ from hinged.service.edge.refusals import OTHERS, USUAL, refusal_of
 from hinged.service.errors import (
     BadRequest,
     BodyTooLarge,
+    Conflict,
     Forbidden,
     InternalError,
     Invalid,
@@ -184,7 +185,7 @@ def _complete(path: str, rule: Operation[..., Any], operation: dict[str, Any]) -
     elif rule.method != "GET":
         errors += [Forbidden]  # for a foreign Origin header
     if "{model}" in path:
-        errors += [NotFound, Invalid]
+        errors += [NotFound, Conflict, Invalid]
     if "requestBody" in operation:
         errors += [RequestTimeout, BodyTooLarge, UnsupportedMediaType, Invalid]
     if any(p["in"] in ("query", "header") for p in operation.get("parameters", [])):

@@ -8,6 +8,7 @@ from operator import or_
 from typing import Annotated, Any
 
 from pydantic import Discriminator, Tag, TypeAdapter, ValidationError
+from pydantic_core import from_json
 
 from hinged.service.data.capacity import check_capacity
 from hinged.service.data.classes import check_label, label_key, score_name
@@ -41,10 +42,9 @@ features that a client names in a change would mean something else.
 BESIDE = frozenset(part for group in GROUPS if group["at_once"] for part in group["parts"])
 """Parts that do not affect any solver. These parts change without retraining."""
 
-TO_MAKE = (
-    '; give them, such as {"type": "dense", "dim": 2}, or let the first examples decide: POST /learn makes the model '
-    '"default", and with HINGED_CREATE=yes POST /models/{model}/learn makes any model'
-)
+TO_MAKE = '; show.image needs them, such as {"type": "dense", "dim": 784}'
+STAND_IN = [0.0]
+"""The x of a model without features, with which its other parts are checked."""
 
 
 def _kind(value: Any) -> str | None:
@@ -310,6 +310,24 @@ def default_configuration(template: str, x: Any, settings: Settings) -> Configur
     if not isinstance(parts, dict):
         raise Invalid(f"HINGED_DEFAULT_MODEL is not a JSON object, got {shown(parts)}")
     return new_configuration(json.dumps({"features": _features_for(x, settings)} | parts), settings)
+
+
+def template_of(body: bytes | bytearray | str, settings: Settings) -> str | None:
+    """Return the configuration of a new model without features, as JSON. The first examples determine the features.
+
+    Return None for a body with features, or with a picture, which needs features. Raise Invalid for invalid parts.
+    """
+    try:
+        facts = from_json(body)
+        template = json.dumps(facts, sort_keys=True)
+    except ValueError:
+        return None
+    if not isinstance(facts, dict) or "features" in facts:
+        return None
+    if isinstance(show := facts.get("show"), dict) and show.get("image") is not None:
+        return None
+    default_configuration(template, STAND_IN, settings)
+    return template
 
 
 def _features_for(x: Any, settings: Settings) -> dict[str, Any]:

@@ -313,12 +313,18 @@ NoveltyPart = Annotated[
 AlarmPart = Annotated[dict[Literal["level"], float] | None, BeforeValidator(_checked_alarm)]
 
 
+def _described(schema: dict[str, Any]) -> None:
+    """Add the groups of the parts to a configuration's JSON schema. A client may leave out `features`."""
+    schema |= {"x-groups": list(GROUPS), "x-fixed": list(FIXED)}
+    schema["required"] = [name for name in schema.get("required", ()) if name != "features"]
+
+
 class Configuration(Part):
     """A model's configuration. A configuration is immutable; a change makes a new configuration. Each solver adds its
     parameters.
     """
 
-    model_config = ConfigDict(json_schema_extra={"x-groups": list(GROUPS), "x-fixed": list(FIXED)})
+    model_config = ConfigDict(json_schema_extra=_described)
 
     SHARED: ClassVar[frozenset[str]]
 

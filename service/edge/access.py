@@ -9,7 +9,6 @@ no other form.
 from __future__ import annotations
 
 import base64
-import ipaddress
 import logging
 import time
 from collections.abc import Iterable, Mapping, Sequence
@@ -26,7 +25,7 @@ from hinged.service.edge.keys import NOBODY_ASKED, Key, Keyring
 from hinged.service.edge.rates import Rates
 from hinged.service.edge.tickets import Tickets
 from hinged.service.errors import Forbidden, Invalid, ServiceError, Unauthenticated
-from hinged.service.settings import Settings
+from hinged.service.settings import Settings, is_loopback
 
 log = logging.getLogger(__name__)
 
@@ -187,11 +186,3 @@ def refuse_open_door(settings: Settings) -> None:
             f"other machines may reach {settings.host}, and there are no keys. {FIRST_KEY}; or set HINGED_OPEN=yes if "
             "everyone who reaches the port may do everything"
         )
-
-
-def is_loopback(host: str) -> bool:
-    """Return whether only this machine can reach an address."""
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:  # a name, which another machine may resolve to another address
-        return host.lower() == "localhost"

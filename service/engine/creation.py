@@ -12,7 +12,7 @@ from hinged.service.data.parts import Configuration
 from hinged.service.engine.history import ModelHistory, Obstacle
 from hinged.service.engine.transfer.imports import read_import
 from hinged.service.errors import Conflict
-from hinged.service.model.events.states import ModelCreated
+from hinged.service.model.events.states import ModelAnnounced, ModelCreated
 from hinged.service.model.model import Model
 from hinged.service.settings import Settings
 from hinged.service.store.base import Store
@@ -20,16 +20,42 @@ from hinged.solvers import warm
 
 
 def begin_log(store: Store, name: str, configuration: Configuration) -> ModelCreated | None:
-    """Begin a new log; return its first event.
+    """Begin a new log; return its first event. The event takes the place of an announcement.
 
     Return None if an earlier creation, whose outcome was unknown, has already begun the log.
     """
-    created = ModelCreated(configuration.model_dump(mode="json"), time.time_ns() // 1_000_000)
+    created = ModelCreated(configuration.model_dump(mode="json"), now_ms())
     try:
         store.create(name, created.record())
     except KeyError:
-        return None
+        if announced(store, name) is None:
+            return None
+        store.redact(name, 1, {1: created.record()}, ())
     return created
+
+
+def announce(store: Store, name: str, template: str) -> str | None:
+    """Begin the log of a model without features; return the template that the log has.
+
+    Return None if an earlier call, whose outcome was unknown, has made a model of the log.
+    """
+    try:
+        store.create(name, ModelAnnounced(template, now_ms()).record())
+    except KeyError:
+        return announced(store, name)
+    return template
+
+
+def announced(store: Store, name: str) -> str | None:
+    """Return the template of a model without features. Return None if the log has a model."""
+    for _, first in store.read(name, 0):
+        return ModelAnnounced.decoded(first.payload).template if first.kind == ModelAnnounced.KIND else None
+    return None
+
+
+def now_ms() -> int:
+    """Return the time, in milliseconds since 1970."""
+    return time.time_ns() // 1_000_000
 
 
 def create(store: Store, name: str, configuration: Configuration, settings: Settings) -> tuple[Model, Obstacle | None]:

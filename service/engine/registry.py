@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import json
 import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -17,7 +18,13 @@ from weakref import WeakValueDictionary
 from hinged.service import limits
 from hinged.service.commands.learn import rehearse
 from hinged.service.commands.planned import LearnRequest
-from hinged.service.data.configuration import found_again, shown_configuration
+from hinged.service.data.configuration import (
+    STAND_IN,
+    default_configuration,
+    found_again,
+    new_configuration,
+    shown_configuration,
+)
 from hinged.service.data.parts import Configuration
 from hinged.service.engine import creation
 from hinged.service.engine.history import ModelHistory, Obstacle
@@ -26,7 +33,15 @@ from hinged.service.engine.kernels import load_kernels
 from hinged.service.engine.loading import Loads
 from hinged.service.engine.patience import Patience
 from hinged.service.engine.positions import Positions
-from hinged.service.engine.roster import COMPILING, SERVING, Roster, Running, check_name
+from hinged.service.engine.roster import (
+    COMPILING,
+    SERVING,
+    WAITING,
+    Roster,
+    Running,
+    another_configuration,
+    check_name,
+)
 from hinged.service.engine.scheduling.gates import Gates
 from hinged.service.engine.scheduling.threads import Lane, Threads, default_executor
 from hinged.service.engine.scheduling.turns import GivenUp, Turns, stand_back
@@ -35,6 +50,7 @@ from hinged.service.engine.transfer.exports import exported, pack_export
 from hinged.service.engine.worker import Worker
 from hinged.service.errors import (
     Conflict,
+    NoFeatures,
     NotFound,
     StoreUnavailable,
     Unavailable,
@@ -141,20 +157,52 @@ class Registry:
             raise Unavailable("the server is starting: it compiles kernels and looks for models", retry_after_s=1)
         return self.roster
 
-    async def begin(self, name: str, configuration: Configuration) -> tuple[Configuration, bool, str]:
+    async def announce(self, name: str, template: str) -> tuple[dict[str, Any], bool, str]:
+        """Begin a model without features unless it exists; return its configuration, whether it is new, and its state.
+
+        template: the configuration apart from the features, as JSON. Raise the errors of `begin`.
+        """
+        roster = self.opened()
+        check_name(name)
+        async with self._alone(name):
+            if roster.lacks(name):
+                there, new = roster.waiting.get(name), name not in roster.waiting
+                if new:
+                    with roster.room(name):
+                        there = await self._run(creation.announce, self.store, name, template)
+                else:
+                    await self._run(self.store.end, name)
+                if there is not None:
+                    roster.waiting[name] = there
+                    if not self._stand_in(there).same_as(self._stand_in(template)):
+                        raise another_configuration(name, json.loads(there))
+                    return json.loads(there), new, WAITING
+                self.take(name)
+        present = roster.coming.get(name) or self.get(name).model.configuration
+        wanted = json.loads(template) | {"features": present.features.model_dump(mode="json")}
+        found, new, state = await self.begin(name, new_configuration(json.dumps(wanted), self.settings))
+        return shown_configuration(found), new, state
+
+    def _stand_in(self, template: str) -> Configuration:
+        return default_configuration(template, STAND_IN, self.settings)
+
+    async def begin(
+        self, name: str, configuration: Configuration, template: str | None = None
+    ) -> tuple[Configuration, bool, str]:
         """Begin a model with this name unless it exists; return its configuration, whether it is new, and its state.
 
         On return the model is in the log. If its solver must be compiled first, compilation continues and the model
         serves later. Raise Conflict if the model exists with another configuration, NoModel if the model is in memory
-        but not in the store.
+        but not in the store. template: of the model without features that gets this configuration.
         """
         roster = self.opened()
         check_name(name)
-        if roster.lacks(name) and not await self._compiled(name, configuration):
+        if roster.lacks(name) and not await self._compiled(name, configuration, template):
             async with self._alone(name):
                 if roster.lacks(name):
-                    with roster.room():
+                    with roster.room(name, template):
                         await self._run(creation.begin_log, self.store, name, configuration)
+                    roster.waiting.pop(name, None)
                     roster.coming[name] = configuration
                     roster.loads.add(name, Lane(self._threads, self.turns))
                     roster.loads.run(name, self._load_beside(name))
@@ -164,35 +212,36 @@ class Registry:
             found = _same(name, roster.coming[name], configuration)
             await self._run(self.store.end, name)
             return found, False, COMPILING
-        worker, new = await self.create(name, configuration)
+        worker, new = await self.create(name, configuration, template)
         return worker.model.configuration, new, SERVING
 
-    async def _compiled(self, name: str, configuration: Configuration) -> bool:
+    async def _compiled(self, name: str, configuration: Configuration, template: str | None) -> bool:
         """Return whether the solver of a new model is compiled. A compiled solver is loaded."""
-        return await self._warm(warm.load, name, configuration)
+        return await self._warm(warm.load, name, configuration, template)
 
-    async def _warm(self, function: Callable[[str, type], T], name: str, configuration: Configuration) -> T:
+    async def _warm(
+        self, function: Callable[[str, type], T], name: str, configuration: Configuration, template: str | None
+    ) -> T:
         """Run a function that loads or compiles the solver of a new model. Meanwhile the roster lists the name."""
-        self.roster.check_room()
+        self.roster.check_room(name, template)
         with self.roster.wanted(name):
             found: T = await self._run(function, configuration.solver, configuration.dtype, lane=self._warming)
         return found
 
-    async def create(self, name: str, configuration: Configuration) -> tuple[Worker, bool]:
+    async def create(self, name: str, configuration: Configuration, template: str | None = None) -> tuple[Worker, bool]:
         """Create a model with this name unless it exists; return its worker, and whether it is new.
 
-        Raise Conflict if the model exists with another configuration, NoModel if the model is in memory but not in the
-        store.
+        Raise the errors of `begin`. template: as in `begin`.
         """
         roster = self.opened()
         check_name(name)
         if roster.lacks(name):
             # The lock is not held here, so that a model with this name can be deleted while its solver is compiled.
-            await self._warm(warm.warm_up_first, name, configuration)
+            await self._warm(warm.warm_up_first, name, configuration, template)
         async with self._alone(name):
             new = roster.lacks(name)
             if new:
-                with roster.room():
+                with roster.room(name, template):
                     model, obstacle = await self._run(creation.create, self.store, name, configuration, self.settings)
                     self._serve(model, obstacle)
             worker = self.get(name)
@@ -201,15 +250,17 @@ class Registry:
                 await self._run(self.store.end, name)  # raises NoModel if the store has lost the model
             return worker, new
 
-    async def create_by(self, request: LearnRequest, name: str, configuration: Configuration) -> Worker:
+    async def create_by(
+        self, request: LearnRequest, name: str, configuration: Configuration, template: str | None
+    ) -> Worker:
         """Create the model of the first examples. If another request has created it already, return that model.
 
         request: the first examples, read with this configuration. If they are invalid, no model is created, so a wrong
-        width is not saved.
+        width is not saved. template: as in `begin`.
         """
         rehearse(configuration, request, self.settings)
         try:
-            await self.begin(name, configuration)
+            await self.begin(name, configuration, template)
         except Conflict:
             with suppress(NotFound):  # another first request, with x of another form, arrived earlier
                 return self.get(name)
@@ -222,6 +273,8 @@ class Registry:
         roster.check_compiled(name)
         async with self._alone(name):
             why = f"model {name} was deleted"
+            if roster.waiting.pop(name, None) is not None:
+                roster.broken[name] = CUT_OFF
             if name in roster.loads:
                 roster.broken[name] = CUT_OFF
                 await roster.loads.cut_off(name, why)
@@ -259,6 +312,7 @@ class Registry:
             if name in roster.loads:
                 await roster.loads.cut_off(name, why)
             roster.broken.pop(name, None)
+            roster.waiting.pop(name, None)
             model = roster.running.pop(name, None)
             if model is None:
                 return
@@ -289,7 +343,7 @@ class Registry:
         async with self._alone(name):
             if not roster.lacks(name):
                 raise Conflict(f"there is a model {name!r} already")
-            with roster.room():
+            with roster.room(name):
                 importing = self._run(creation.import_file, self.store, name, file, self.settings, lane=self._beside)
                 return self._serve(await importing)
 
@@ -309,6 +363,9 @@ class Registry:
                 found = await self._loaded(name, lane)
                 if name in roster.loads:
                     self._serve(*found)
+            except NoFeatures as error:
+                if name in roster.loads:
+                    roster.waiting[name] = error.template
             except (GivenUp, warm.Ended):  # the model is being deleted, or the server stops
                 pass
             except asyncio.CancelledError:
@@ -377,5 +434,5 @@ class Registry:
 def _same(name: str, there: Configuration, wanted: Configuration) -> Configuration:
     """Return the configuration of an existing model. Raise Conflict if it differs from the wanted configuration."""
     if not there.same_as(found_again(wanted, there)):
-        raise Conflict(f"model {name!r} exists with another configuration", configuration=shown_configuration(there))
+        raise another_configuration(name, shown_configuration(there))
     return there

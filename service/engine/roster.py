@@ -5,6 +5,7 @@ The registry (registry.py) writes each change of a model into the roster. All ot
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,12 +17,14 @@ from hinged.service.data.parts import Configuration
 from hinged.service.engine.loading import Loads
 from hinged.service.engine.scheduling.threads import Lane
 from hinged.service.engine.worker import Worker
-from hinged.service.errors import Conflict, Invalid, NotFound, Unavailable
+from hinged.service.errors import Conflict, Invalid, NoFeatures, NotFound, Unavailable
 
 LOADING, SERVING, STOPPED = "loading", "serving", "stopped"
 """States of a model, as routes and metrics report them."""
 COMPILING = "compiling"
 """State of a new model that is in the log but cannot answer requests before its solver is compiled."""
+WAITING = "waiting"
+"""State of a model that is in the log without features. Its first examples determine them."""
 
 
 class Running(NamedTuple):
@@ -41,7 +44,8 @@ class Roster:
     """All models of a server. Used on the server's event loop.
 
     loads: models that are being loaded. running: loaded models. broken: models that could not be loaded, with the
-    reason. coming: configurations of models that are in the log and whose solver is being compiled.
+    reason. coming: configurations of models that are in the log and whose solver is being compiled. waiting: models
+    without features, each with the other parts of its configuration as JSON.
     """
 
     def __init__(self, loads: Loads, models_max: int) -> None:
@@ -49,6 +53,7 @@ class Roster:
         self.running: dict[str, Running] = {}
         self.broken: dict[str, str] = {}
         self.coming: dict[str, Configuration] = {}
+        self.waiting: dict[str, str] = {}
         self._elsewhere: set[str] = set()  # models that this server owned and another server now owns
         self._wanted: Counter[str] = Counter()  # models whose solver is compiled or loaded before they are in the log
         self._beginning = 0  # number of models that are being created
@@ -59,8 +64,8 @@ class Roster:
     def find(self, name: str) -> Worker:
         """Return the worker of a model.
 
-        Raise NotFound if there is no such model, Unavailable if the model is not yet loaded or could not be loaded. A
-        model that is still loading is moved ahead of the other loads.
+        Raise NotFound if there is no such model, NoFeatures if the model has none yet, Unavailable if the model is not
+        yet loaded or could not be loaded. A model that is still loading is moved ahead of the other loads.
         """
         running = self.running.get(name)
         if running is not None:
@@ -72,13 +77,15 @@ class Roster:
             raise Unavailable(f"model {name} is being loaded; try again soon", retry_after_s=1, state=LOADING)
         if name in self.broken:
             raise Unavailable(f"model {name} could not be loaded: {self.broken[name]}", state=STOPPED)
+        if name in self.waiting:
+            raise NoFeatures(name, self.waiting[name])
         if name in self._elsewhere:
             raise Unavailable(f"model {name} is at another server by now; ask again", retry_after_s=1)
         raise NotFound(f"there is no model {name!r}")
 
     def names(self) -> list[str]:
         """Return the sorted names of all models, in any state."""
-        return sorted({*self.running, *self.loads, *self.broken})
+        return sorted({*self.running, *self.loads, *self.broken, *self.waiting})
 
     def workers(self) -> list[tuple[str, Worker]]:
         """Return every loaded model's name and worker, sorted by name."""
@@ -92,14 +99,17 @@ class Roster:
             return (SERVING, None) if failure is None else (STOPPED, failure)
         if name in self.loads:
             return COMPILING if name in self.coming else LOADING, None
+        if name in self.waiting:
+            return WAITING, None
         return STOPPED, self.broken.get(name)
 
     def progress(self) -> dict[str, int]:
-        """Return how many models there are, and how many are loading, serving and stopped."""
+        """Return how many models there are, and how many are loading, serving, stopped and without features."""
         stopped = sum(running.worker.failed is not None for running in self.running.values())
         serving, loading = len(self.running) - stopped, sum(name not in self.running for name in self.loads)
         stopped += sum(name not in self.running and name not in self.loads for name in self.broken)
-        return {"total": serving + loading + stopped, LOADING: loading, SERVING: serving, STOPPED: stopped}
+        found = {LOADING: loading, SERVING: serving, STOPPED: stopped, WAITING: len(self.waiting)}
+        return {"total": sum(found.values()), **found}
 
     def summaries(self, *, configured: bool = True, full: bool = False) -> list[dict[str, Any]]:
         """Return a summary of every model as last published, sorted by name. A stopped model has an `error`.
@@ -111,6 +121,8 @@ class Roster:
     def _summary(self, name: str, *, configured: bool, full: bool) -> dict[str, Any]:
         state, error = self.state(name)
         found: dict[str, Any] = {"model": name, "state": state}
+        if configured and name in self.waiting:
+            found["configuration"] = json.loads(self.waiting[name])
         running = self.running.get(name)
         if running is not None:
             published = running.worker.published
@@ -141,7 +153,7 @@ class Roster:
     # -- changes --------------------------------------------------------------------------------------------------
 
     def lacks(self, name: str) -> bool:
-        """Return whether there is no model of this name."""
+        """Return whether there is no model of this name, or only a model without features."""
         return name not in self.running and name not in self.loads and name not in self.broken
 
     def check_compiled(self, name: str) -> None:
@@ -151,21 +163,33 @@ class Roster:
                 f"the solver of model {name} is being compiled; try again soon", retry_after_s=1, state=COMPILING
             )
 
-    def check_room(self) -> None:
-        """Raise Conflict if there is no room for another model."""
-        count = len(self.running) + len(self.loads) + self._beginning
+    def check_room(self, name: str, template: str | None = None) -> None:
+        """Raise Conflict if there is no room for a new model of this name.
+
+        template: of the model without features that the new model replaces. Without a template, raise Conflict if there
+        is such a model; with a template, raise NotFound if there is no such model. A replacement needs no further room.
+        """
+        there = self.waiting.get(name)
+        if there is None and template is not None:
+            raise NotFound(f"there is no model {name!r}")
+        if there is not None and there != template:
+            raise another_configuration(name, json.loads(there))
+        if there is not None:
+            return
+        count = len(self.running) + len(self.loads) + len(self.waiting) + self._beginning
         if count >= self._models_max:
             raise Conflict(f"the server has {count} models of at most {self._models_max}")
 
     @contextmanager
-    def room(self) -> Iterator[None]:
-        """Reserve room for another model during the block. Raise Conflict if there is no room."""
-        self.check_room()
-        self._beginning += 1
+    def room(self, name: str, template: str | None = None) -> Iterator[None]:
+        """Reserve room for a new model during the block. Raise the errors of `check_room`."""
+        self.check_room(name, template)
+        taken = name not in self.waiting
+        self._beginning += taken
         try:
             yield
         finally:
-            self._beginning -= 1
+            self._beginning -= taken
 
     @contextmanager
     def wanted(self, name: str) -> Iterator[None]:
@@ -179,6 +203,7 @@ class Roster:
     def serve(self, name: str, running: Running) -> None:
         """Record that a model is loaded."""
         self.running[name] = running
+        self.waiting.pop(name, None)
         self._elsewhere.discard(name)
 
     def left(self, name: str) -> None:
@@ -188,6 +213,11 @@ class Roster:
     def came(self, name: str) -> None:
         """Record that this server owns the model."""
         self._elsewhere.discard(name)
+
+
+def another_configuration(name: str, there: dict[str, Any]) -> Conflict:
+    """Return the error for a model that exists with another configuration than the wanted one."""
+    return Conflict(f"model {name!r} exists with another configuration", configuration=there)
 
 
 def check_name(name: str) -> None:

@@ -25,6 +25,7 @@ from hinged.solvers.estimators.estimator import FLOATS, SolverEstimator, countin
 from hinged.solvers.estimators.parameters import example_weights
 from hinged.solvers.estimators.probabilities import inverse_temperature, probabilities
 from hinged.solvers.estimators.progress import tell
+from hinged.solvers.estimators.rare import warning_of_labels
 from hinged.solvers.estimators.scaling import Scale
 
 Array = np.ndarray[Any, Any]
@@ -107,6 +108,8 @@ class SolverClassifier(ClassifierMixin, SolverEstimator):
         -----
         ConvergenceWarning
             The solver reached its limit of steps before its tolerance.
+        UserWarning
+            y has a single class; or a class has less than 5 % of at least 100 labels, and class_weight is None.
         """
         self._check_parameters()
         goes_on = self.warm_start and self.__sklearn_is_fitted__()
@@ -119,6 +122,7 @@ class SolverClassifier(ClassifierMixin, SolverEstimator):
         else:
             classes, numbers = np.unique(y, return_inverse=True)
             known = counting(X, weights)
+            self._warn_of_labels(classes, numbers if weights is None else numbers[weights > 0])
             scale = self._found_scale(known)
             learner = self._new_learner(scaled(scale, known), y, classes, random, scale is not None, known.shape[0])
             finish = self._fit(learner, rows_for(learner, scaled(scale, X)), numbers, random, weights=weights)
@@ -126,6 +130,12 @@ class SolverClassifier(ClassifierMixin, SolverEstimator):
         if not finish.converged:
             self._warn(finish.missing)
         return self
+
+    def _warn_of_labels(self, classes: Array, numbers: Array) -> None:
+        """Warn the caller of `fit` that there is one class, or that a class is rare."""
+        warning = warning_of_labels(classes, numbers, weighted=self.class_weight is not None)
+        if warning is not None:
+            warnings.warn(warning, stacklevel=3)
 
     def _warn(self, missing: int = 0) -> None:
         """Warn the caller of `fit` or `partial_fit` that the solver did not reach its optimum.

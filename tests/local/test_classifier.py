@@ -227,12 +227,6 @@ def test_invalid_input_is_refused_before_anything_changes():
         assert model.to_model_file() == before
 
 
-def test_a_single_class_is_told_and_predicted():
-    with pytest.warns(UserWarning, match="single class, 'a':"):
-        model = HingedClassifier().fit([[0.0], [1.0]], ["a", "a"])
-    assert model.predict([[5.0]]).tolist() == ["a"]
-
-
 def test_the_weights_of_rare_classes_may_be_balanced():
     random = np.random.default_rng(0)
     X = random.normal(size=(400, 2))

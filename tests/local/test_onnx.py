@@ -104,6 +104,7 @@ def test_the_scale_is_the_scale_of_the_columns(form, rows):
     assert scaled == pytest.approx(matrix_of(scale.rows(parts), 2), abs=1e-9)
 
 
+@pytest.mark.filterwarnings("ignore:y has a single class")
 @pytest.mark.parametrize(
     ("made", "message"),
     [

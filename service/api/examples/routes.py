@@ -48,6 +48,7 @@ from hinged.service.errors import (
     Gone,
     Invalid,
     ModelFull,
+    NoFeatures,
     NotFound,
     StoreUnavailable,
 )
@@ -65,9 +66,9 @@ group = Group("examples")
 @group.serves(ExampleOperations.learn, LEARNED, *LEARN_ERRORS, handling=LEARNING, takes=LEARN, takes_batch=True)
 async def learn(model: str, request: Request) -> Response:
     """Learn examples. Each example is predicted just before it is learned. The server answers when all examples are
-    durable and learned. If HINGED_CREATE is set, the first call creates the model.
+    durable and learned. On a local server, or if HINGED_CREATE is set, the first call creates the model.
     """
-    return await _learned(request, model, creates=registry_of(request).settings.create)
+    return await _learned(request, model, creates=registry_of(request).settings.creates)
 
 
 @group.serves(LEARN_DEFAULT, LEARNED, *LEARN_ERRORS, handling=LEARNING, takes=LEARN, takes_batch=True)
@@ -79,25 +80,31 @@ async def learn_default(request: Request) -> Response:
 async def _learned(request: Request, model: str, *, creates: bool) -> Response:
     """Learn examples. creates: whether the examples create a model that does not exist."""
     registry = registry_of(request)
-    if creates:
-        try:
-            registry.get(model)
-        except NotFound:
-            return await _learn_first(registry, request, model)
+    try:
+        registry.get(model)
+    except NoFeatures as waiting:
+        return await _learn_first(registry, request, model, waiting.template)
+    except NotFound:
+        if creates:
+            return await _learn_first(registry, request, model, None)
+        raise
     return await examples_dispatched(request, ExampleOperations.learn, model)
 
 
-async def _learn_first(registry: Registry, request: Request, model: str) -> Response:
+async def _learn_first(registry: Registry, request: Request, model: str, template: str | None) -> Response:
+    """Learn the first examples. template: of a model without features; None for a model that does not exist."""
     settings = registry.settings
     body, packed = await read_examples(request, settings.body_bytes_max)
     if packed:
         raise Invalid(f"the first examples of model {model} must be JSON: their form determines its features")
-    configuration = default_configuration(settings.default_model, await sliced(_first_x(body, settings)), settings)
+    x = await sliced(_first_x(body, settings))
+    configuration = default_configuration(settings.default_model if template is None else template, x, settings)
     first = await sliced(read_request(body, configuration, settings, caller(request)))
-    require(request, "admin")
+    if template is None:
+        require(request, "admin")
     if None in first.contents:
         raise Invalid(f"the first examples of model {model} need x: there is no pool and no pending prediction")
-    worker = await registry.create_by(first, model, configuration)
+    worker = await registry.create_by(first, model, configuration, template)
     again = await sliced(read_request(body, worker.published.configuration, settings))
     return JSON(shown_learned(worker, await worker.learn(again)))
 

@@ -26,7 +26,7 @@ from hinged.service.api.whole import put_models
 from hinged.service.api.wire import Full, read_command, registry_of
 from hinged.service.commands.columns import columns_of
 from hinged.service.commands.figures import curves_of, glance, thresholds_of
-from hinged.service.data.configuration import new_configuration, shown_configuration
+from hinged.service.data.configuration import new_configuration, shown_configuration, template_of
 from hinged.service.edge.access import visible
 from hinged.service.edge.middleware import JSON
 from hinged.service.engine.roster import SERVING
@@ -45,14 +45,20 @@ async def list_models(request: Request, full: Full = False) -> Response:
 async def create_model(model: str, request: Request) -> Response:
     """Create a model: 201. If the model exists: 200 with the same configuration, 409 with a different configuration.
 
-    The answer's `state` is `compiling` if the model's solver has to be compiled first.
+    Without `features`, the first examples determine them; until then the answer's `state` is `waiting`. The state is
+    `compiling` if the model's solver has to be compiled first.
     """
     registry = registry_of(request)
     body = await read_command(request)
-    # A thread, because reading an embedding for the first time takes 0.1 s.
-    wanted = await asyncio.to_thread(new_configuration, body, registry.settings)
-    configuration, new, state = await registry.begin(model, wanted)
-    found = {"model": model, "configuration": shown_configuration(configuration)}
+    template = template_of(body, registry.settings)
+    if template is not None:
+        shown, new, state = await registry.announce(model, template)
+    else:
+        # A thread, because reading an embedding for the first time takes 0.1 s.
+        wanted = await asyncio.to_thread(new_configuration, body, registry.settings)
+        configuration, new, state = await registry.begin(model, wanted)
+        shown = shown_configuration(configuration)
+    found = {"model": model, "configuration": shown}
     return JSON(found if state == SERVING else found | {"state": state}, 201 if new else 200)
 
 

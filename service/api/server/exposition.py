@@ -30,7 +30,7 @@ from prometheus_client.registry import Collector
 
 from hinged.service.edge.streams import Streams
 from hinged.service.engine.registry import Registry
-from hinged.service.engine.roster import COMPILING, LOADING, SERVING
+from hinged.service.engine.roster import COMPILING, LOADING, SERVING, WAITING
 from hinged.service.engine.scheduling.yielding import Yielding
 from hinged.service.engine.worker import Worker
 from hinged.service.model.metrics import ALL, EXPOSED
@@ -186,7 +186,7 @@ class ModelFigures(Collector):
         )
         for name in roster.names():
             state, _ = roster.state(name)
-            if state not in {COMPILING, LOADING}:
+            if state not in {COMPILING, LOADING, WAITING}:
                 up.add_metric([name], float(state == SERVING))
         yield up
         waited = CounterMetricFamily(

@@ -8,15 +8,11 @@ from typing import Any
 import numpy as np
 
 from hinged.service.model.decisions.margins import exact, ranking
+from hinged.solvers.estimators.rare import rare_class
 from hinged.solvers.scores.tally import PrequentialWindow, Tally
 
 Array = np.ndarray[Any, Any]
 Figures = dict[str, Any]
-
-RARE = 0.05
-"""Share of the labels below which a class is rare. Accuracy then says little about the class."""
-RARE_OF_EQUAL = 0.25  # a rare class also has less than this part of an equal share, as with many classes
-RARE_LABELS_MIN = 100  # number of labels below which no class counts as rare
 
 
 def precision(right: float, _: float, predicted: float) -> float | None:
@@ -78,15 +74,11 @@ def scores_of(columns: Array, number: int) -> Array:
 
 def warning_of(cells: Array, names: Sequence[str]) -> str | None:
     """Return a warning if accuracy says little because a class is rare, or None. cells: counts of all predictions."""
-    of_class = cells.sum(axis=1)
-    total, known = int(of_class.sum()), of_class[of_class > 0]
-    if total < RARE_LABELS_MIN or known.size < 2:
+    found = rare_class(cells.sum(axis=1))
+    if found is None:
         return None
-    number = int(np.where(of_class > 0, of_class, total).argmin())
-    share = float(of_class[number]) / total
-    if share >= min(RARE, RARE_OF_EQUAL / known.size):
-        return None
+    number, share = found
     return (
-        f"{100 * share:.2g} % of the labels are {names[number]}: accuracy says little; look at `classes`, "
-        "and set `costs` or `watch`"
+        f"{share} of the labels are {names[number]}: accuracy says little; look at `classes`, and set `costs` or "
+        "`watch`"
     )

@@ -9,6 +9,7 @@ import numpy as np
 
 from hinged.frames import BadFrame, encode
 from hinged.service.data.configuration import read_configuration
+from hinged.service.errors import NoFeatures
 from hinged.service.model.curves import Curves
 from hinged.service.model.events.base import (
     NOTHING,
@@ -73,6 +74,29 @@ class ModelCreated(_First, Facts, NamesNoExample):
     def told(self) -> dict[str, Any]:
         """Return the configuration."""
         return {"configuration": self.configuration}
+
+
+@dataclass(frozen=True, slots=True)
+class ModelAnnounced(_First, Facts, NamesNoExample):
+    """A model was asked for without features. The first examples determine its features: `created` then takes the place
+    of this event. template: the other parts of the configuration, as JSON.
+    """
+
+    KIND: ClassVar[str] = "announced"
+    template: str
+    at_ms: int
+
+    def begin(self, kind: type[Model], name: str, position: int, **sizes: int) -> Model:
+        """Raise NoFeatures, because there is no model yet."""
+        raise NoFeatures(name, self.template)
+
+    def apply(self, model: Model, position: int, epoch: Epoch | None) -> Outcome:
+        """Refuse always, because no model exists before `created`."""
+        raise ValueError(f"the event at {position}, {self.KIND!r}, cannot be applied to a model")
+
+    def told(self) -> dict[str, Any]:
+        """Return no details."""
+        return {}
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,7 +31,11 @@ ARGUMENTS = {
     "position": 1,
     "answer": {"job": "/jobs/m.1"},
 }
-METHODS = {name: method for name, method in inspect.getmembers(routes.Routes, inspect.isfunction) if name[0] != "_"}
+METHODS = {
+    name: method
+    for name, method in inspect.getmembers(routes.Routes, inspect.isfunction)
+    if name[0] != "_" and name != "dataframe"  # it returns an object of a library
+}
 OBJECTS = {
     name: method
     for name, method in METHODS.items()

@@ -64,6 +64,21 @@ def said(client, name):
 
 
 @pytest.mark.long
+@pytest.mark.usefixtures("taught")
+def test_a_backup_holds_a_model_without_features(servers, tmp_path):
+    here, there = servers
+    with Client(here.url) as client:
+        client.create_model("backup", C=3)
+    run(here, "backup", str(tmp_path / "kept.tar"))
+    run(there, "restore", str(tmp_path / "kept.tar"))
+    with Client(there.url) as client:
+        states = {model["model"]: (model["state"], model["configuration"]) for model in client.models()}
+        assert states["backup"] == ("waiting", {"C": 3})
+        assert client.learn("backup", [{"x": [1, 2], "y": "u"}])["model"] == "backup"
+    assert "backup" in run(here, "models").stdout
+
+
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["kept", "kept.tar", "kept.tar.gz"])
 def test_a_backup_restores_the_models_on_another_store(servers, taught, name, tmp_path):
     here, there = servers

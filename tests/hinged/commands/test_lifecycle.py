@@ -97,6 +97,13 @@ def test_create_makes_a_model_from_options_and_show_finds_it(run, client, termin
     assert again.text.strip() == "made: lasvm, linear kernel, sparse 9 features"
 
 
+def test_create_without_options_makes_a_model_that_waits_for_its_first_examples(run, terminal):
+    made = terminal("create", "formless")
+    assert made.wait() == 0
+    assert made.text.strip() == "formless: its first examples determine its features"
+    run("delete", "formless", "--yes")
+
+
 def test_create_makes_a_model_from_a_file_and_options_override_the_file(run, client, tmp_path):
     file = tmp_path / "model.json"
     file.write_text(json.dumps({"kernel": {"type": "rbf", "gamma": 2.0}, "features": {"type": "dense", "dim": 3}}))

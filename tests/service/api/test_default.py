@@ -126,11 +126,11 @@ def test_the_default_model_counts_towards_the_limit_of_models(ask):
     assert "1 models of at most 1" in error["message"]
 
 
-@pytest.mark.parametrize("ask", [{"create": "yes"}, {}], indirect=True, ids=["set", "unset"])
-def test_with_the_setting_the_first_learn_creates_a_model_of_any_name(request, ask):
+@pytest.mark.parametrize("ask", [{"create": "yes"}, {}, {"create": "no"}], indirect=True, ids=["yes", "unset", "no"])
+def test_on_a_local_server_the_first_learn_creates_a_model_of_any_name(request, ask):
     body = {"examples": [example({"age": 31, "job": "nurse"}, "a", "e0"), example({"age": 40}, "b", "e1")]}
     first = ask("POST", "/models/people/learn", json=body)
-    if request.node.callspec.id == "unset":
+    if request.node.callspec.id == "no":
         refusal(first, 404, "not_found")
         return
     assert (first.status_code, first.json()["model"]) == (200, "people")

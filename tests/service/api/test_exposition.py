@@ -116,7 +116,7 @@ def test_a_deleted_model_is_no_longer_scraped(ask):
     [
         ("GET", "/healthz", "/healthz", 200),
         ("GET", "/models/none-such", "/models/{model}", 404),
-        ("POST", "/models/another/learn", "/models/{model}/learn", 404),
+        ("POST", "/models/another/predict", "/models/{model}/predict", 404),
         ("PATCH", "/healthz", "/healthz", 405),
         ("GET", "/no/such/route", "none", 404),
         ("PROPFIND", "/healthz", "/healthz", 405),

@@ -208,7 +208,7 @@ def test_an_invalid_configuration_is_refused_with_the_value_that_was_got(ask, ch
     refusal(ask("GET", "/models/refused"), 404, "not_found")
 
 
-@pytest.mark.parametrize("body", ["", "{", "[]", "null", '"text"', "{}", "[" * 1000, '{"kernel": NaN}', "\x00"])
+@pytest.mark.parametrize("body", ["", "{", "[]", "null", '"text"', "[" * 1000, '{"kernel": NaN}', "\x00"])
 def test_a_body_that_is_not_a_configuration_is_refused(ask, body):
     answer = ask("PUT", "/models/refused", content=body, headers={"content-type": "application/json"})
     refusal(answer, 422, "invalid")
@@ -240,7 +240,6 @@ def test_an_unknown_model_is_not_found_by_any_route(ask):
     for method, path, body in (
         ("GET", "", None),
         ("DELETE", "", None),
-        ("POST", "/learn", example([0, 1], 1)),
         ("POST", "/predict", {"x": [0, 1]}),
         ("GET", "/predict?x=[0,1]", None),
         ("POST", "/finish", None),

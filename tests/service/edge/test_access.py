@@ -172,6 +172,19 @@ def test_an_admin_creates_the_default_model_for_all_keys_that_cover_it(ask):
     refusal(ask("bound admin", "POST", "/learn", json=body), 403, "forbidden")
 
 
+def test_an_admin_creates_a_model_without_features_and_a_writer_sends_its_first_examples(ask):
+    body = {"examples": [example([0, 1], "up"), example([1, 0], "down")]}
+    for role in ("reader", "annotator", "writer"):
+        refusal(ask(role, "PUT", "/models/formless", json={}), 403, "forbidden")
+    assert ask("admin", "PUT", "/models/formless", json={}).status_code == 201
+    refusal(ask("bound admin", "PUT", "/models/formless", json={}), 403, "forbidden")
+    for role in ("reader", "annotator", "bound admin"):
+        refusal(ask(role, "POST", "/models/formless/learn", json=body), 403, "forbidden")
+    assert "formless" not in [m["model"] for m in ask("bound reader", "GET", "/models").json()["models"]]
+    assert ask("writer", "POST", "/models/formless/learn", json=body).status_code == 200
+    assert ask("admin", "DELETE", "/models/formless").status_code == 200
+
+
 @pytest.mark.usefixtures("models")
 def test_an_annotator_labels_examples_that_the_model_knows_and_sends_none(ask):
     ask("writer", "POST", "/models/one/pool", json={"examples": [{"id": "c1", "x": [0.5, 0.1]}]})

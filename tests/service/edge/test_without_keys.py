@@ -4,8 +4,8 @@ import os
 
 import pytest
 
-from hinged.service.edge.access import is_loopback
 from hinged.service.edge.keys import create_key
+from hinged.service.settings import is_loopback
 from tests.helpers.http_client import Asking
 from tests.helpers.server import RunningServer
 

@@ -202,7 +202,7 @@ def test_each_of_fifty_models_serves_as_soon_as_it_is_loaded(taught):
             assert ask.new_model("new").figures()["examples"] == 0
             asked = ask("GET", "/readyz")
             assert asked.status_code == 503
-            counts = {"total": 51, "loading": 6, "serving": 45, "stopped": 0}
+            counts = {"total": 51, "loading": 6, "serving": 45, "stopped": 0, "waiting": 0}
             assert asked.json() == {"status": "starting", "models": counts}
             assert metrics(ask)["hinged_models", "loading"] == 6
             for method, path in (("GET", ""), ("POST", "/predict"), ("POST", "/learn"), ("PUT", "")):
@@ -239,7 +239,7 @@ def test_a_model_that_raises_a_base_exception_stops_alone_at_the_start(taught):
     with running(folder) as server, Asking(server.url) as ask:
         assert ask("GET", "/readyz").json() == {
             "status": "ready",
-            "models": {"total": 5, "loading": 0, "serving": 1, "stopped": 4},
+            "models": {"total": 5, "loading": 0, "serving": 1, "stopped": 4, "waiting": 0},
         }
         listed = {entry["model"]: entry for entry in ask("GET", "/models").json()["models"]}
         found = metrics(ask)

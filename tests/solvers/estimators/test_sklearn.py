@@ -103,6 +103,7 @@ require every digit.
 
 
 @pytest.mark.long
+@pytest.mark.filterwarnings("ignore:y has a single class")
 @estimators
 def test_scikit_learn_finds_nothing_amiss(Estimator):
     results = check_estimator(Estimator(), on_skip=None, on_fail=None)
