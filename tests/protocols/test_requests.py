@@ -19,7 +19,7 @@ from hinged.service.edge.streams import Streams
 from hinged.service.peers.handing import Channel, Lent, Taking
 from hinged.service.settings import Settings
 from tests.helpers.server import PATIENCE_S
-from tests.helpers.smuggled_requests import KNOWN, SMUGGLED, Taken, as_h11_reads, path_of, sized, streams
+from tests.protocols.requests import KNOWN, SMUGGLED, Taken, as_h11_reads, path_of, sized, streams
 
 TURNS = 10
 """Number of turns of the event loop that are enough to answer a few requests."""
