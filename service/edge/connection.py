@@ -307,6 +307,7 @@ class Connection(HttpToolsProtocol):
             url = httptools.parse_url(self.url)
             told = {"path": unquote(url.path.decode()), "raw_path": url.path, "query_string": url.query or b""}
             cast("dict[str, Any]", self.scope).update(told)
+        self._last = self._version != "1.1" or not self.parser.should_keep_alive()
         self._in_head = False
         self._moved = True
         self._unlimit()
@@ -335,7 +336,9 @@ class Connection(HttpToolsProtocol):
         """Mark the body as complete, so that its reader needs no time limit."""
         if self._ignores_upgrade:
             return
-        self._last = self._version != "1.1" or not self.parser.should_keep_alive()
+        last = self._version != "1.1" or not self.parser.should_keep_alive()
+        if last != self._last:
+            raise BadRequest("Connection must not come after the body")
         if self._way is not None:
             if self._takes_shortcut(self._way):
                 self._in_message = False

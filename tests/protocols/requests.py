@@ -1,4 +1,8 @@
-"""Byte streams that HTTP parsers may split into different requests, and the requests that h11 finds in them."""
+"""Byte streams that HTTP parsers may split into different requests, and the requests that h11 finds in them.
+
+The parts are those of RFC 9112, and of the public suites of request smuggling: conflicts of two lengths (CL.CL, CL.TE,
+TE.CL), and spellings of Transfer-Encoding that one parser reads and another does not (TE.TE).
+"""
 
 from functools import lru_cache
 
@@ -34,8 +38,7 @@ def as_h11_reads(stream):
     """Return the complete requests of a stream with their headers, and whether h11 accepted the whole stream.
 
     This function answers each request with 404. It skips empty lines before a request, as servers should (RFC 9112,
-    section 2.2) and h11 does not. No stream has several spaces in the first line of a request: h11 refuses such a
-    line, but nginx and the server accept it.
+    section 2.2) and h11 does not.
     """
     taken, rest, fine = [], stream, True
     while rest is not None:
@@ -146,7 +149,54 @@ FRAMINGS = [
     [b"transfer-encoding: 'chunked'"],
     [b"transfer-encoding: chunked;q=1"],
     [],
-]
+    *([line] for line in (
+        b"content-length: %d\x00", b"content-length: %d %d", b"content-length: %d.0", b"content-length: %de0",
+        b"content-length: '%d'", b"content-length: %d_0", b"content-length: 1844674407370955161%d",
+        b"content-length: 42949672%d", b"content-length: \xd9\xa5", b"content-length:", b"content-length\t: %d",
+        b"content-length\x00: %d", b"\xefcontent-length: %d", b"content-length: %d;a", b"content-length: %d\r\n\t6",
+        b"content-length: 99999999999999999999999", b"content-length: %d\r\ncontent-length: %d\r\ncontent-length: 0",
+    )),
+]  # fmt: skip
+CODINGS = [
+    b"transfer-encoding: xchunked", b"transfer-encoding\t: chunked", b"transfer-encoding:\tchunked",
+    b" transfer-encoding: chunked", b"transfer-encoding\r\n : chunked", b"transfer-encoding:\r\n chunked",
+    b"transfer-encoding: chunk", b'transfer-encoding: "chunked"', b"transfer-encoding: chunked,",
+    b"transfer-encoding: ,chunked", b"transfer-encoding: chunked, x", b"transfer-encoding: x, chunked",
+    b"transfer-encoding: \x00chunked", b"transfer-encoding: chunked\x00", b"transfer-encoding: chunked\xff",
+    b"transfer-encoding: \x0bchunked", b"transfer-encoding: \x0cchunked", b"transfer-encoding: \xa0chunked",
+    b"transfer-encoding: chunked\x0b", b"transfer-encoding: chunked \t", b"\x00transfer-encoding: chunked",
+    b"transfer\xadencoding: chunked", b"transfer encoding: chunked", b"transfer-encod\xc4\xb1ng: chunked",
+    b"transfer-encoding: chun\xe2\x84\xaaed", b"x: y\r\n\rtransfer-encoding: chunked",
+    b"x: y\r\n\ttransfer-encoding: chunked", b"transfer-encoding: identity, chunked", b"transfer-encoding:",
+    b"transfer-encoding: chunked\r", b"content-encoding: chunked", b"te: chunked", b"transfer-encoding: [chunked]",
+    b":transfer-encoding: chunked", b"transfer-encoding=chunked", b"transfer-encoding chunked",
+    b"trailer: x\r\ntransfer-encoding: chunked", b"transfer-encoding: Chunked\r\nTransfer-Encoding: chunked",
+    b"connection: transfer-encoding\r\ntransfer-encoding: chunked",
+]  # fmt: skip
+"""Lines that some parsers take for `Transfer-Encoding: chunked`, and others do not."""
+FIRST_LINES = [
+    b"GET /a HTTP/1.1 ", b"GET\t/a\tHTTP/1.1", b" GET /a HTTP/1.1", b"GET /a", b"GET /a HTTP/1.1\t",
+    b"GET /a HTTP/1.1\x0b",
+    b"GET /a b HTTP/1.1", b"GET HTTP/1.1", b"GET /a HTTP/1", b"GET /a HTTP/1.", b"GET /a HTTP/01.1",
+    b"GET /a HTTP/1.01",
+    b"GET /a HTTP /1.1", b"GET /a HTTPS/1.1", b"GET /a HTTP/1.1.1", b"GET /a HTTP/-1.1", b"GET /a HTTP/+1.1",
+    b"GET /a HTTP/3.0", b"G\x00T /a HTTP/1.1", b"G(T /a HTTP/1.1", b"GETT /a HTTP/1.1", b"QUERY /a HTTP/1.1",
+    b"/a HTTP/1.1", b"\xffGET /a HTTP/1.1", b"GET /a\x00 HTTP/1.1", b"GET /a\x7f HTTP/1.1", b"GET /\xff HTTP/1.1",
+    b"OPTIONS * HTTP/1.1", b"GET # HTTP/1.1", b"HTTP/1.1 200 OK", b"PROXY TCP4 1.1.1.1 2.2.2.2 1 2",
+    b"\x16\x03\x01\x02\x00\x01\x00", b"\xef\xbb\xbfGET /a HTTP/1.1", b"GET /a HTTP/1.1\r",
+]  # fmt: skip
+FIELDS = [
+    b"x", b"x y", b": y", b" : y", b"x : y", b"x\t: y", b"x(: y", b"x\xff: y", b"x\x00: y", b"x: \x00", b"x: a\rb",
+    b"x: a\nb",
+    b"x: a\r\n b", b"x: a\r\n\tb", b"x: a\r\n\r b", b"x:", b"x: \x7f", b"x: \x01", b"x: \x0b", b'"x": y',
+    b"x{}: y", b"x@: y",
+    b"x/: y", b"x,: y", b"x;y: z", b"x: y\r", b"x: y\n", b"host : localhost", b"x: " + b"y" * 70_000,
+    b"x" * 70_000 + b": y", b"connection: x, close", b"connection: close;x", b"connection:\tclose\t",
+    b"connection: keep-alive\r\nconnection: close", b"connection: closex", b"proxy-connection: close",
+    b"connection: host", b"connection: Close",
+]  # fmt: skip
+BETWEEN = [b"\r\n", b"\r\n" * 5, b"\n", b"\r", b" ", b"\0", b"x", b"\r\n\0\r\nQUIT\n\x21\x11\0\x0c"]
+"""Bytes between two requests."""
 TARGETS = [
     b"/models/b/predict", b"/models/b/predict?min_position=1", b"//models/b", b"/models/b#c", b"/%6dodels/b", b"/",
     b"http://localhost", b"http://localhost?a=b", b"http://localhost/models/b", b"HTTP://LOCALHOST/models/b",
@@ -161,6 +211,20 @@ CHUNKS = [
     b"0x1\r\na\r\n0\r\n\r\n", b"1\r\nab\r\n0\r\n\r\n", b"1\r\na0\r\n\r\n", b"1;\x00\r\na\r\n0\r\n\r\n",
     b"10000000000000001\r\na\r\n0\r\n\r\n", b"-1\r\na\r\n0\r\n\r\n", b"1;\nb\r\na\r\n0\r\n\r\n",
     b"\r\n1\r\na\r\n0\r\n\r\n",
+    *(size + b"\r\na\r\n0\r\n\r\n" for size in (
+        b"1\t", b"1;", b"1;a", b'1;a="b;c"', b'1;a="', b"1 ;a", b"1; a = b", b"1;a\rb", b"1;a\nb", b"1;\xff", b"1;;",
+        b"1\x00", b"1,", b" 1", b"1h", b"g", b"ffffffffffffffff", b"1\r",
+    )),
+    *(b"1\r\na" + end for end in (
+        b"\n0\r\n\r\n", b"\r0\r\n\r\n", b"\r\n0\n\r\n", b"\r\n0\r\n\n", b"\r\n00\r\n\r\n", b"\r\n0;a\r\n\r\n",
+        b"\r\n0 \r\n\r\n",
+        b"\r\n-0\r\n\r\n", b"\r\n\r\n0\r\n\r\n",
+    )),
+    *(b"1\r\na\r\n0\r\n" + trailer + b"\r\n\r\n" for trailer in (
+        b"x: y\r\nz: y", b"transfer-encoding: chunked", b"host: other", b"upgrade: h2c", b"connection: close",
+        b"connection: upgrade\r\nupgrade: websocket", b"expect: 100-continue", b"x", b"x : y", b" x: y", b"x: y\r\n z",
+        b"x: \x00", b"x: y\n", b"x: y\rz", b": y", b"x:",
+    )),
 ]  # fmt: skip
 OTHERS = [
     (), (), (b"expect: 100-continue",), (b"expect: nothing",), (b"connection: close",), (b"connection: keep-alive",),
@@ -184,28 +248,75 @@ def framed(lines, body):
     return [line.replace(b"%d", b"%d" % len(body)).replace(b"%x", b"%x" % len(body)) for line in lines]
 
 
-KNOWN = [
-    *(sized(SMUGGLED, *offer) for offer in OFFERS),
-    *(sized(SMUGGLED, *offer, first=b"GET /models/a/stream HTTP/1.1") for offer in OFFERS),
-    *(chunked(SMUGGLED, *offer) for offer in OFFERS),
-    *(message(b"GET /models/a HTTP/1.1", *offer, body=SMUGGLED) for offer in OFFERS),
-    *(message(b"POST /a HTTP/1.1", *framed(lines, SMUGGLED), body=SMUGGLED) for lines in FRAMINGS),
-    *(message(b"POST /a HTTP/1.1", *framed(lines, SMUGGLED), body=b"0\r\n\r\n" + SMUGGLED) for lines in FRAMINGS),
-    *(message(b"POST /a HTTP/1.1", b"transfer-encoding: chunked", body=chunks + SMUGGLED) for chunks in CHUNKS),
-    *(message(b"GET " + target + b" HTTP/1.1", body=SMUGGLED) for target in TARGETS),
-    *(message(b"POST /a " + version, b"connection: keep-alive", body=SMUGGLED) for version in VERSIONS[5:]),
-    *(sized(SMUGGLED, first=method + b" /a HTTP/1.1") + SMUGGLED for method in METHODS[3:]),
-    *(sized(b"{}", *more) + SMUGGLED for more in OTHERS),
-    sized(b"{}", b"connection: close") + b"\r\n" + SMUGGLED,
-    message(b"CONNECT localhost:1 HTTP/1.1", body=SMUGGLED),
-    b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + SMUGGLED,
-    b"\r\n\r\n" + SMUGGLED,
-    b"\n" + SMUGGLED,
-    SMUGGLED.replace(b"\r\n", b"\n") + SMUGGLED,
-    b"GET /\r\n" + SMUGGLED,
-]
-"""A request for each kind of head that is known to mislead parsers. Each has a smuggled request after it or inside
-it."""
+POST = b"POST /a HTTP/1.1"
+KNOWN = {
+    "offers": [
+        *(sized(SMUGGLED, *offer) for offer in OFFERS),
+        *(sized(SMUGGLED, *offer, first=b"GET /models/a/stream HTTP/1.1") for offer in OFFERS),
+        *(chunked(SMUGGLED, *offer) for offer in OFFERS),
+        *(message(b"GET /models/a HTTP/1.1", *offer, body=SMUGGLED) for offer in OFFERS),
+    ],
+    "lengths": [
+        message(POST, *framed(lines, SMUGGLED), body=before + SMUGGLED)
+        for lines in FRAMINGS
+        for before in (b"", b"0\r\n\r\n")
+    ],
+    "codings": [
+        *(message(POST, coding, body=b"0\r\n\r\n" + SMUGGLED) for coding in CODINGS),
+        *(sized(b"0\r\n\r\n" + SMUGGLED, coding, first=POST) for coding in CODINGS),
+        *(
+            message(POST, b"content-length: 4", coding, body=b"%x\r\n%b\r\n0\r\n\r\n" % (len(SMUGGLED), SMUGGLED))
+            for coding in CODINGS
+        ),
+    ],
+    "chunks": [message(POST, b"transfer-encoding: chunked", body=chunks + SMUGGLED) for chunks in CHUNKS],
+    "targets": [message(b"GET " + target + b" HTTP/1.1", body=SMUGGLED) for target in TARGETS],
+    "first lines": [
+        *(message(first, body=SMUGGLED) for first in FIRST_LINES),
+        *(message(b"POST /a " + version, b"connection: keep-alive", body=SMUGGLED) for version in VERSIONS[5:]),
+        *(sized(SMUGGLED, first=method + b" /a HTTP/1.1") + SMUGGLED for method in METHODS[3:]),
+        message(b"CONNECT localhost:1 HTTP/1.1", body=SMUGGLED),
+        b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + SMUGGLED,
+        b"GET /\r\n" + SMUGGLED,
+        b"GET /a HTTP/1.1\r\n host: localhost\r\n\r\n" + SMUGGLED,
+    ],
+    "fields": [
+        *(message(b"GET /a HTTP/1.1", field, body=SMUGGLED) for field in FIELDS),
+        *(sized(b"{}", *more) + SMUGGLED for more in OTHERS),
+        sized(b"{}", b"connection: close") + b"\r\n" + SMUGGLED,
+        message(b"POST /a HTTP/1.0", b"connection: keep-alive", b"transfer-encoding: chunked", body=b"0\r\n\r\n"),
+    ],
+    "line ends": [
+        *(between + SMUGGLED + between + SMUGGLED for between in BETWEEN),
+        *(SMUGGLED.replace(b"\r\n", end) + SMUGGLED for end in (b"\n", b"\r", b"\n\r", b"\r\r\n")),
+        *(SMUGGLED[:-2] + end + SMUGGLED for end in (b"\n", b"\r", b"\r\r\n")),
+    ],
+}
+"""By part, requests that are known to mislead parsers. Each has a smuggled request after it or inside it."""
+PLAIN = [
+    sized(b"{}", *more) + SMUGGLED
+    for more in (
+        (), (b"expect: 100-continue",), (b"connection: keep-alive",), (b"te: trailers",), (b"x-a: \xff\xe9",), (b"x:",),
+        (b"x:y",), (b"x: \t y \t",), (b"x: a, b", b"x: c"), (b"!#$%&'*+-.^_`|~: y",),
+        (b"connection: upgrade", b"upgrade: h2c"),
+    )
+] + [
+    chunked(b"abc", end=end) + SMUGGLED
+    for end in (
+        b"0\r\n\r\n", b"0\r\nx: y\r\nz: y\r\n\r\n", b"0;a\r\n\r\n", b"a\r\n0123456789\r\n0\r\n\r\n", b"00\r\n\r\n",
+    )
+] + [
+    message(b"GET http://localhost/a?b HTTP/1.1", body=SMUGGLED), message(b"GET /a HTTP/1.1", body=b"\r\n" + SMUGGLED),
+    message(b"HEAD /a HTTP/1.1", body=SMUGGLED), message(b"OPTIONS /a HTTP/1.1", body=SMUGGLED),
+]  # fmt: skip
+"""Two requests that every server must understand (RFC 9112)."""
+LENIENT = [
+    message(b"GET  /smuggled HTTP/1.1"), message(b"GET /smuggled  HTTP/1.1"), message(b"GET /smuggled RTSP/1.1"),
+    message(b"GET /smuggled HTTP/1.1", b"content-length: " + b"0" * 30),
+    message(b"GET /smuggled HTTP/1.1", b"transfer-encoding: chunked", body=b"0" * 30 + b"\r\n\r\n"),
+]  # fmt: skip
+"""Requests that h11 refuses and the server takes: several spaces (RFC 9112, section 3), the name of another protocol,
+and numbers with many zeros. They end where every parser that takes them finds their end."""
 
 
 @st.composite
@@ -213,7 +324,8 @@ def _messages(draw, paths, always):
     """Draw a request with at most two unusual parts. Most parsers stop at the first unusual part, so more would test
     nothing.
     """
-    odd = draw(st.sets(st.sampled_from(["first", "target", "offer", "framing", "other", "chunks"]), max_size=2))
+    kinds = ["first", "target", "offer", "framing", "coding", "other", "field", "chunks"]
+    odd = draw(st.sets(st.sampled_from(kinds), max_size=2))
     method, version = (draw(st.sampled_from(METHODS)), draw(st.sampled_from(VERSIONS))) if "first" in odd else (
         draw(st.sampled_from([b"POST", b"GET"])), b"HTTP/1.1")  # fmt: skip
     target = draw(st.sampled_from(TARGETS)) if "target" in odd else draw(st.sampled_from(paths))
@@ -224,6 +336,10 @@ def _messages(draw, paths, always):
     lines = [*framed(framing, body), *always]
     if "offer" in odd:
         lines += draw(st.sampled_from(OFFERS))
+    if "coding" in odd:
+        lines.append(draw(st.sampled_from(CODINGS)))
+    if "field" in odd:
+        lines.append(draw(st.sampled_from([field for field in FIELDS if len(field) < 100])))
     if "other" in odd:
         lines += draw(st.sampled_from(OTHERS))
     if b"chunked" in b"".join(lines).lower():
@@ -234,4 +350,5 @@ def _messages(draw, paths, always):
 
 def streams(paths=(b"/models/b/predict",), always=()):
     """Draw one to three requests in a row. always: header lines that each request has."""
-    return st.lists(_messages(paths, always), min_size=1, max_size=3).map(b"".join)
+    requests = st.lists(_messages(paths, always), min_size=1, max_size=3)
+    return st.builds(bytes.join, st.sampled_from([b""] * 4 + BETWEEN), requests)
