@@ -1,7 +1,7 @@
 """Byte streams that HTTP parsers may split into different requests, and the requests that h11 finds in them.
 
-The parts are those of RFC 9112, and of the public suites of request smuggling: conflicts of two lengths (CL.CL, CL.TE,
-TE.CL), and spellings of Transfer-Encoding that one parser reads and another does not (TE.TE).
+RFC 9112 and the public suites of request smuggling name the parts: conflicts of two lengths (CL.CL, CL.TE, TE.CL), and
+spellings of Transfer-Encoding that only some parsers read (TE.TE).
 """
 
 from functools import lru_cache
@@ -173,7 +173,7 @@ CODINGS = [
     b"trailer: x\r\ntransfer-encoding: chunked", b"transfer-encoding: Chunked\r\nTransfer-Encoding: chunked",
     b"connection: transfer-encoding\r\ntransfer-encoding: chunked",
 ]  # fmt: skip
-"""Lines that some parsers take for `Transfer-Encoding: chunked`, and others do not."""
+"""Lines that only some parsers take for `Transfer-Encoding: chunked`."""
 FIRST_LINES = [
     b"GET /a HTTP/1.1 ", b"GET\t/a\tHTTP/1.1", b" GET /a HTTP/1.1", b"GET /a", b"GET /a HTTP/1.1\t",
     b"GET /a HTTP/1.1\x0b",

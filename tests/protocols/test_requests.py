@@ -147,7 +147,7 @@ def reading(request, tmp_path_factory):
 
 
 def check(reading, stream, pieces):
-    """Read a stream, and compare the requests with those of h11; return them, and whether further data is ignored."""
+    """Read a stream, and compare the requests with h11's; return the requests, and whether further data is ignored."""
     expected = [taken for taken, _ in as_h11_reads(stream)[0]]
     taken, ended = reading.taken(pieces)
     assert taken == expected[: len(taken)]
