@@ -29,9 +29,9 @@ one event. SQLite accepts a value of 1 GB, and Redis accepts a string of 512 MiB
 """
 
 BODY_BYTES_PER_S = 10_000
-"""Number of bytes of a body that give its client one second in addition to HINGED_REQUEST_S. If the number is raised, a
-client on a slow connection cannot send a large body. If it is lowered, a deliberately slow client holds its connection
-for longer.
+"""Number of bytes of a body, or of an answer, that give its client one second in addition to HINGED_REQUEST_S. If the
+number is raised, a client on a slow connection cannot send a large body. If it is lowered, a deliberately slow client
+holds its connection for longer.
 """
 LEASE_S_MAX = 30 * 86_400
 """Maximum duration of a lease in seconds. If an annotator leaves, the candidate is blocked for at most this long."""

@@ -12,8 +12,8 @@ from hinged.commands.questions import (
     TABLES,
     as_lines,
     batches,
-    example_of,
     label_name,
+    option_example,
     rows_of,
     show,
     tell,
@@ -36,7 +36,7 @@ BATCH = click.option("--batch", type=click.IntRange(1), default=100, show_defaul
 
 def streamed(command: Callable[..., None]) -> Callable[..., None]:
     """Give a command the argument FILE (JSON lines) and the option --batch."""
-    file = click.argument("file", type=click.File(encoding="utf-8"), default="-")
+    file = click.argument("file", type=click.File("rb"), default="-")
     return file(BATCH(command))
 
 
@@ -53,7 +53,7 @@ def learn(
     client: Client,
     *,
     model: str,
-    file: IO[str],
+    file: IO[bytes],
     batch: int,
     x: str | None,
     y: str | None,
@@ -93,11 +93,11 @@ def one(x: str | None, y: str | None, given: str | None) -> Iterator[PlacedExamp
         raise click.UsageError("an example to learn needs a label: --y is missing")
     if x is None and given is None:
         raise click.UsageError("--x is missing; without it --id must name a known example")
-    example = {} if x is None else {"x": example_of(x, "--x")["x"]}
+    example = {} if x is None else {"x": option_example(x)["x"]}
     return iter([PlacedExample(None, {**example, "y": parsed_label(y), **({} if given is None else {"id": given})})])
 
 
-def read_placed(file: IO[str], needed: str, bad_rows: BadRows = STOP) -> Iterator[PlacedExample]:
+def read_placed(file: IO[bytes], needed: str, bad_rows: BadRows = STOP) -> Iterator[PlacedExample]:
     """Yield the examples of JSON lines. Each example must have the needed part."""
     for place, line, example in json_values(file, file.name):
         if isinstance(example, UnreadableRow):
@@ -110,7 +110,7 @@ def read_placed(file: IO[str], needed: str, bad_rows: BadRows = STOP) -> Iterato
 
 def read_lines_of(file: Path, needed: str) -> Iterator[dict[str, Any]]:
     """Open a file and yield its examples."""
-    with click.open_file(str(file), encoding="utf-8") as lines:
+    with click.open_file(str(file), "rb") as lines:
         yield from (example for _, example in read_placed(lines, needed))
 
 

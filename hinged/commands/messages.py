@@ -14,6 +14,7 @@ import click
 from hinged.commands.brokers import Message
 from hinged.extras import needed
 from hinged.readers import UnreadableRow
+from hinged.readers.lines import json_of
 
 CONFLUENT_BYTES = 5
 """Length of Confluent's header before a message in Avro: a zero byte, and the id of the schema."""
@@ -83,7 +84,7 @@ def reader(fields: Fields, schema: Path | None, *, confluent: bool = False) -> C
     Confluent's header stands before the Avro.
     """
     if schema is None:
-        decode: Callable[[bytes], Any] = json.loads
+        decode: Callable[[bytes], Any] = json_of
     else:
         with needed("consume", "--schema"):
             import fastavro  # noqa: PLC0415

@@ -10,14 +10,15 @@ import json
 import sys
 from collections import Counter
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from hinged.commands.options import EXIT_INTERRUPTED, asks, of_tables
 from hinged.commands.showing import number, plain, short_candidate, shown_label, table
 from hinged.commands.writing import PlainConsole, write
-from hinged.readers import TableColumns, format_of, open_source
+from hinged.readers import TableColumns, UnreadableRow, format_of, open_source
+from hinged.readers.lines import json_of, json_values
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -92,7 +93,7 @@ def predict(
     """
     of_texts = functools.cache(lambda: form_of(client, model) == "text")
     if x is not None:
-        examples = iter([example_of(x, "--x", of_texts)])
+        examples = iter([option_example(x, of_texts)])
     elif format_of(file) in TABLES:
         examples = rows_of(client, model, file, **columns_of)
     else:
@@ -250,21 +251,6 @@ def batches(examples: Iterable[T], size: int) -> Iterator[list[T]]:
         yield several
 
 
-def read_lines(file: IO[str]) -> Iterator[tuple[str, str]]:
-    """Yield the lines of a file that are not empty, each with its place."""
-    for count, line in enumerate(file, 1):
-        if line.strip():
-            yield f"{file.name}, line {count}", line
-
-
-def parsed_json(text: str, where: str) -> Any:
-    """Parse a line as JSON."""
-    try:
-        return json.loads(text)
-    except ValueError as error:
-        raise click.ClickException(f"{where}: expected JSON: {error}") from error
-
-
 def rows_of(
     client: Client,
     model: str,
@@ -308,18 +294,27 @@ def rows_of(
 
 def read_examples(file: Path, of_texts: Callable[[], bool]) -> Iterator[dict[str, Any]]:
     """Yield the examples of JSON lines. Skip empty lines. of_texts: see `example_of`."""
-    with click.open_file(str(file), encoding="utf-8") as lines:
-        for place, line in read_lines(lines):
-            yield example_of(line, place, of_texts)
+    with click.open_file(str(file), "rb") as lines:
+        for _, _, value in json_values(lines, lines.name):
+            if isinstance(value, UnreadableRow):
+                raise value
+            yield example_of(value, of_texts)
 
 
-def example_of(text: str, where: str, of_texts: Callable[[], bool] = lambda: False) -> dict[str, Any]:
-    """Return an example from JSON. The JSON is either an example, or only its x. If it has an `x` with a plain value,
+def option_example(text: str, of_texts: Callable[[], bool] = lambda: False) -> dict[str, Any]:
+    """Return the example of the option --x."""
+    try:
+        return example_of(json_of(text.encode()), of_texts)
+    except ValueError as error:
+        raise click.ClickException(f"--x: expected JSON: {error}") from error
+
+
+def example_of(value: Any, of_texts: Callable[[], bool]) -> dict[str, Any]:
+    """Return an example from a value, which is either an example, or only its x. If it has an `x` with a plain value,
     `x` is a named feature.
 
     of_texts: a function that returns whether the model learns from texts. The function is called only if x is a string.
     """
-    value = parsed_json(text, where)
     x = value.get("x") if isinstance(value, dict) else None
     if isinstance(x, dict | list) or (isinstance(x, str) and of_texts()):
         return value  # type: ignore[no-any-return]

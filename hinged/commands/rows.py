@@ -13,6 +13,7 @@ from hinged.client.client import HingedError
 from hinged.commands.options import sentence
 from hinged.commands.showing import shown_label
 from hinged.commands.writing import write
+from hinged.operations.values import encoded
 from hinged.readers import STOP, BadRows, Place, SkippedRows, Source, TableSource, UnreadableRow
 from hinged.readers.lines import is_sparse
 from hinged.readers.table import UNIQUE_SHARE, is_moment
@@ -82,15 +83,29 @@ def sent(
         examples = [example for _, example in rest]
         try:
             return examples, ask(examples)
-        except HingedError as error:
-            index = error.details.get("index")
+        except (HingedError, ValueError) as error:
+            index, reason = _refusal(error, examples)
             place, example = rest.pop(index) if isinstance(index, int) else (None, None)
             if place is None:
                 raise
-            refused = UnreadableRow(place, sentence(error), row=example)
+            refused = UnreadableRow(place, reason, row=example)
             refused.__cause__ = error
             bad_rows.take(refused)
     return [], []
+
+
+def _refusal(error: HingedError | ValueError, examples: Sequence[dict[str, Any]]) -> tuple[Any, str]:
+    """Return the index of the example that the server or the client refuses, and why. The client refuses what is not
+    JSON.
+    """
+    if isinstance(error, HingedError):
+        return error.details.get("index"), sentence(error)
+    for index, example in enumerate(examples):
+        try:
+            encoded(example)
+        except ValueError as problem:
+            return index, str(problem)
+    return None, str(error)
 
 
 def tell_bad_rows(bad_rows: BadRows) -> None:

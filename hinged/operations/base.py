@@ -45,6 +45,9 @@ PARAMETER = re.compile(r"{(\w+)(?::path)?}")
 """Pattern of a parameter in a path. The caller gives its value. The value of a `:path` parameter may contain
 slashes.
 """
+NO_SEGMENTS = frozenset({"", ".", ".."})
+"""Values that no parameter of a path may have. HTTP clients shorten a path with such a segment (RFC 3986, section
+5.2.4), so `DELETE /models/m/examples/..` would delete the model."""
 
 
 @dataclass(frozen=True)
@@ -191,5 +194,10 @@ class Operation(Method[Arguments, Answer]):
         return get_args(told)[0] if isinstance(told, UnionType) else told
 
     def path_for(self, **named: str) -> str:
-        """Return the path, with values for its parameters."""
+        """Return the path, with values for its parameters. Raise ValueError for a value with which the path would be
+        another path.
+        """
+        for name, value in named.items():
+            if value in NO_SEGMENTS:
+                raise ValueError(f"{name} must be a name that a URL can contain, got {value!r}")
         return PARAMETER.sub(lambda found: quote(named[found[1]], safe=""), self.path)

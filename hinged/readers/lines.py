@@ -4,7 +4,7 @@ form.
 
 from __future__ import annotations
 
-import io
+import codecs
 import itertools
 import json
 from typing import TYPE_CHECKING, Any
@@ -18,28 +18,55 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 PARTS = frozenset({"id", "x", "y"})
+# Number of arrays and objects around a value. The server refuses a text with more than 100, and a row is inside a body.
+NESTED_MAX = 90
 
 
 def json_lines(path: Path) -> Iterator[tuple[Place, str, Any]]:
     """Yield the place, the text and the value of each line of a file that is not blank; see `json_values`."""
-    with open_bytes(path) as file, io.TextIOWrapper(file, "utf-8-sig") as lines:
-        yield from json_values(lines, path)
+    with open_bytes(path) as file:
+        yield from json_values(file, path)
 
 
-def json_values(lines: Iterable[str], name: Path | str) -> Iterator[tuple[Place, str, Any]]:
+def json_values(lines: Iterable[bytes], name: Path | str) -> Iterator[tuple[Place, str, Any]]:
     """Yield the place, the text and the value of each line that is not blank. The value of a line that is no JSON is a
     UnreadableRow.
     """
     for number, content in enumerate(lines, start=1):
-        text = content.strip()
+        row = content.removeprefix(codecs.BOM_UTF8) if number == 1 else content
+        text = row.decode(errors="backslashreplace").strip()
         if not text:
             continue
         place = Place(name, number)
         try:
-            value = json.loads(content)
+            value = json_of(row)
         except ValueError as error:
             value = UnreadableRow(place, f"expected JSON: {error}", row=text)
         yield place, text, value
+
+
+def json_of(text: bytes) -> Any:
+    """Return the value of a JSON text. Raise ValueError for what the server refuses too: bytes that are not UTF-8, lone
+    surrogates, and deep nesting. One such row would make the server refuse a whole batch.
+    """
+    try:
+        value = json.loads(text.decode())
+        deep = text.count(b"[") + text.count(b"{") > NESTED_MAX and _is_deep(value)
+    except RecursionError:
+        deep = True
+    if deep:
+        raise ValueError(f"arrays and objects may be nested {NESTED_MAX} deep, got more")
+    if b"\\u" in text:
+        json.dumps(value, ensure_ascii=False).encode()
+    return value
+
+
+def _is_deep(value: Any) -> bool:
+    within = [value]
+    for _ in range(NESTED_MAX + 1):
+        outer = [each for each in within if isinstance(each, list | dict)]
+        within = [each for one in outer for each in (one.values() if isinstance(one, dict) else one)]
+    return bool(outer)
 
 
 class ExampleLines(Source):

@@ -24,6 +24,7 @@ from pydantic import (
 # pydantic needs typing_extensions' TypedDict below Python 3.12; type variables have defaults from 3.13 on
 from typing_extensions import TypedDict, TypeVar
 
+from hinged.operations.base import NO_SEGMENTS
 from hinged.service import limits
 from hinged.service.data.classes import Label
 from hinged.service.data.features.base import Features
@@ -278,7 +279,7 @@ def _example_problem(error: ValidationError, adapter: TypeAdapter[Any]) -> str:
 
 
 def check_ids(ids: Sequence[str | None]) -> None:
-    """Refuse ids that are empty, are too long, or contain control characters."""
+    """Refuse ids that are empty, are too long, contain control characters, or that no URL can name."""
     if ids.count(None) == len(ids):
         return
     for index, given in enumerate(ids):
@@ -287,6 +288,8 @@ def check_ids(ids: Sequence[str | None]) -> None:
                 f"examples[{index}].id: an id has 1 to {limits.ID_CHARS_MAX} printable characters, got {given[:80]!r}",
                 index=index,
             )
+        if given in NO_SEGMENTS:
+            raise Invalid(f"examples[{index}].id: no URL can name the id {given!r}", index=index)
 
 
 def check_show(show: Any, index: int) -> None:

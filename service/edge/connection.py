@@ -6,7 +6,7 @@ import asyncio
 import re
 import socket
 import sys
-from collections.abc import Callable, Coroutine, Sequence, Sized
+from collections.abc import Callable, Coroutine, Sequence
 from http import HTTPStatus
 from typing import Any, cast
 from urllib.parse import unquote
@@ -14,20 +14,15 @@ from urllib.parse import unquote
 import httptools
 from pydantic_core import to_json
 from starlette.types import ASGIApp
-from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from hinged.service.edge.shortcut import SMALL_BYTES, Shortcut, Way
+from hinged.service.edge.transports import CoalescingTransport, Flow
 from hinged.service.errors import BadRequest, RequestTimeout, ServiceError, foreseen
 
 HEAD_BYTES_MAX = 2**16
 """Maximum bytes of a request's head (request line and headers). It is also the maximum number of bytes between two
 pieces of a body."""
-
-TOGETHER_BYTES_MAX = 2**16  # if more bytes wait, send them now instead of at the end of the turn
-
-LINGER_S = 2.0
-"""If a request is answered before all of it has arrived, its remaining data is discarded for this many seconds."""
 
 REST_S = 0.05
 """Seconds that the shortcut waits for the body after the head, because many clients send the body separately. After
@@ -42,86 +37,6 @@ MALFORMED = "hinged.malformed"
 VERSIONS = frozenset({"1.0", "1.1"})
 URL_PARTS = re.compile(rb"[/?#]")
 """Characters that end the host and port of a URL."""
-
-
-class CoalescingTransport:
-    """A transport that sends everything written in one turn of the event loop together, for example a head and its
-    body.
-
-    The transport also closes cleanly. If a connection is closed while data arrives, the system resets it, and the
-    client may lose an answer that it has not read. So while `more_comes`, the transport announces the end and discards
-    incoming data until the client closes too, for at most LINGER_S.
-    """
-
-    def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
-        self._transport = transport
-        self._loop = loop
-        self._parts: list[bytes] = []
-        self._bytes = 0
-        self._ended = False
-        self.more_comes: Callable[[], bool] = lambda: False
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._transport, name)
-
-    def write(self, data: bytes) -> None:
-        """Send at the end of this turn, or now if much data is waiting. The transport knows when to pause."""
-        if not self._parts:
-            self._loop.call_soon(self._send)
-        self._parts.append(data)
-        self._bytes += len(data)
-        if self._bytes > TOGETHER_BYTES_MAX:
-            self._send()
-
-    def write_now(self, data: bytes) -> None:
-        """Send a complete answer, after all data that still waits to be sent."""
-        if self._parts:
-            self.write(data)
-        elif not self.is_closing():
-            self._transport.write(data)
-
-    def is_sent(self) -> bool:
-        """Return whether the system has everything that was written."""
-        return not self._parts and not self._transport.get_write_buffer_size()
-
-    def is_closing(self) -> bool:
-        """Return whether nothing more can be written, and incoming data is ignored."""
-        return self._ended or self._transport.is_closing()
-
-    def close(self) -> None:
-        """Close once everything is sent."""
-        if self.is_closing():
-            return
-        self._send()
-        self._ended = True
-        if self.more_comes():
-            self._transport.write_eof()
-            self._transport.resume_reading()
-            self._loop.call_later(LINGER_S, self._transport.close)
-        else:
-            self._transport.close()
-
-    def _send(self) -> None:
-        if self._parts and not self.is_closing():
-            self._transport.write(b"".join(self._parts))
-        self._parts.clear()
-        self._bytes = 0
-
-
-class Flow(FlowControl):
-    """Flow control that does not resume reading while complete requests wait for the answers to earlier requests.
-
-    uvicorn resumes reading at each answer. A client that sends faster than it is answered would fill the memory.
-    """
-
-    def __init__(self, transport: asyncio.Transport, waiting: Sized) -> None:
-        super().__init__(transport)
-        self._waiting = waiting
-
-    def resume_reading(self) -> None:
-        """Resume reading, if no request waits."""
-        if not self._waiting:
-            super().resume_reading()
 
 
 class Connection(HttpToolsProtocol):
@@ -166,8 +81,8 @@ class Connection(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Begin to wait for the first request."""
         super().connection_made(transport)
-        self.flow = Flow(transport, self.pipeline)
-        together = CoalescingTransport(transport, self.loop)
+        self.flow = Flow(transport, self.pipeline, self.seconds)
+        together = CoalescingTransport(transport, self.loop, self.seconds)
         together.more_comes = lambda: self._in_message or self._broken
         self.transport = cast("asyncio.Transport", together)
         self._limit = self.loop.call_later(self.seconds, self._too_late)
@@ -307,6 +222,7 @@ class Connection(HttpToolsProtocol):
             url = httptools.parse_url(self.url)
             told = {"path": unquote(url.path.decode()), "raw_path": url.path, "query_string": url.query or b""}
             cast("dict[str, Any]", self.scope).update(told)
+        self._last = self._version != "1.1" or not self.parser.should_keep_alive()
         self._in_head = False
         self._moved = True
         self._unlimit()
@@ -335,7 +251,9 @@ class Connection(HttpToolsProtocol):
         """Mark the body as complete, so that its reader needs no time limit."""
         if self._ignores_upgrade:
             return
-        self._last = self._version != "1.1" or not self.parser.should_keep_alive()
+        last = self._version != "1.1" or not self.parser.should_keep_alive()
+        if last != self._last:
+            raise BadRequest("Connection must not come after the body")
         if self._way is not None:
             if self._takes_shortcut(self._way):
                 self._in_message = False

@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Container
 from functools import lru_cache
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import unquote_to_bytes, urlsplit
 
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -35,7 +35,8 @@ from hinged.service.settings import Settings
 
 SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
 WITH_SLASH = ("/ui/", "/docs/")
-"""Paths that keep the slash at their end, because relative links of these pages need it. All other paths lose it."""
+"""Paths that keep the slash at their end, because relative links of these pages need it. All other paths lose it. An
+encoded slash stays, because it is the end of an id."""
 NO_ROUTE = "none"  # the route label of requests for unknown paths
 UNFORESEEN = 500  # status of an unforeseen error
 
@@ -102,7 +103,7 @@ class Edge:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass the request on, or refuse it."""
         path = scope.get("path", "")
-        if path[-1:] == "/" and len(path) > 1 and path not in WITH_SLASH:
+        if path[-1:] == "/" and len(path) > 1 and path not in WITH_SLASH and scope.get("raw_path", b"/")[-1:] == b"/":
             scope["path"] = path[:-1]
         if scope["type"] == "http":
             await self._counted(scope, receive, send)
@@ -174,7 +175,14 @@ class Edge:
         return False
 
     def check(self, scope: Scope) -> None:
-        """Raise BadRequest for a Host that is not allowed, Forbidden for an Origin that may not write."""
+        """Raise BadRequest for a URL that is not UTF-8, or for a Host that is not allowed. Raise Forbidden for an
+        Origin that may not write.
+        """
+        url = scope.get("raw_path", b"") + b"?" + scope.get("query_string", b"")
+        try:  # decoders would replace the bytes, and so find another id or label
+            unquote_to_bytes(url).decode()
+        except UnicodeDecodeError as error:
+            raise BadRequest(f"a URL must be UTF-8, percent-encoded, got {error.object[:100]!r}") from None
         safe = scope.get("method") in SAFE_METHODS
         if not (safe and scope.get("path") in self.probes):
             self.check_headers(scope["headers"], safe=safe and scope["type"] == "http")

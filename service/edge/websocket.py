@@ -15,7 +15,7 @@ from websockets.http11 import Response
 from websockets.protocol import State
 from websockets.server import ServerProtocol
 
-from hinged.service.edge.connection import CoalescingTransport
+from hinged.service.edge.transports import CoalescingTransport
 from hinged.service.errors import UNFORESEEN, BadRequest, InternalError
 
 FRAGMENTS_MAX = 1000

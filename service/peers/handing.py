@@ -24,9 +24,10 @@ from starlette.types import ASGIApp, Scope
 from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 
 from hinged.service import limits
-from hinged.service.edge.connection import CoalescingTransport, Connection
+from hinged.service.edge.connection import Connection
 from hinged.service.edge.middleware import error_response
 from hinged.service.edge.serving import Server
+from hinged.service.edge.transports import CoalescingTransport
 from hinged.service.errors import ServiceError, Unavailable
 
 log = logging.getLogger(__name__)

@@ -36,7 +36,11 @@ export function signOut() {
   sessionStorage.removeItem(KEPT);
 }
 
-export const path = (...parts) => parts.map(encodeURIComponent).join("/");
+// A path of segments. A browser would shorten a path that contains a segment of dots, and so ask for another path.
+export const path = (...parts) => {
+  if (parts.some((part) => /^\.\.?$/.test(part))) throw new Error(`no URL can name ${JSON.stringify(parts)}`);
+  return parts.map(encodeURIComponent).join("/");
+};
 
 // Send one request. Returns the answer's JSON, or throws Refused.
 export async function ask(method, to, body, more = {}) {

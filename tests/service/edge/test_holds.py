@@ -3,23 +3,17 @@
 import itertools
 import json
 import threading
-from contextlib import nullcontext
 from functools import partial
 
 import httpx
 import pytest
-from prometheus_client.parser import text_string_to_metric_families
 
-from tests.helpers import turns
 from tests.helpers.bodies import CLASSES, DIM, HOSTILE, VALID, dense, label, many, random_hostile
+from tests.helpers.holding import held
 from tests.helpers.http_client import BASE, Asking
 from tests.helpers.server import PATIENCE_S, RunningServer
 from tests.helpers.stream_client import opened
 
-HOLD_MAX_S = "0.02"
-TRIES = 4
-"""Number of times that a body is sent beside other tests, and then without them. If a body blocks the loop, it does so
-each time. Other work in the process does not."""
 SEEDS = [*range(20), 99, 187]  # at 99 and 187 the garbage collector once blocked the loop
 ROWS = {"features": {"type": "dense", "dim": DIM}}
 MODELS = {
@@ -88,16 +82,6 @@ def ask(server):
         assert answers == {200}
 
 
-def holds(ask):
-    """Return how often the loop was blocked for longer than allowed, and the total seconds of all holds."""
-    found = {}
-    for family in text_string_to_metric_families(ask("GET", "/metrics").text):
-        if family.name == "hinged_loop_hold_seconds":
-            found |= {(sample.name, sample.labels.get("le")): sample.value for sample in family.samples}
-    counted = [found["hinged_loop_hold_seconds_bucket", le] for le in ("+Inf", HOLD_MAX_S)]
-    return counted[0] - counted[1], found["hinged_loop_hold_seconds_sum", None]
-
-
 def sent(ask, where, media_type, body):
     model, _, what = where.partition("/")
     path, method = f"/models/{model}/{what}", "POST" if what else "PUT"
@@ -106,22 +90,6 @@ def sent(ask, where, media_type, body):
     elif model == "studio":
         path = f"/labelstudio{path}"
     return ask(method, path.rstrip("/"), content=body, headers={"content-type": media_type})
-
-
-def held(ask, send):
-    """Return what `send` returns, and the seconds for which the loop was blocked at each attempt. Repeat until no time
-    is too long; the last attempts are made while no other test runs.
-    """
-    found = []
-    for attempt in range(2 * TRIES):
-        with turns.alone() if attempt >= TRIES else nullcontext():
-            before, seconds_before = holds(ask)
-            answer = send()
-            after, seconds = holds(ask)
-        if after == before:
-            return answer, None
-        found.append(round(seconds - seconds_before, 3))
-    return answer, found
 
 
 @pytest.mark.parametrize("what", HOSTILE)

@@ -1,16 +1,22 @@
 """Clients that are slow to send the head of a request or its body, or to read an answer."""
 
+import asyncio
 import json
 import random
 import select
 import socket
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import httpx
 import pytest
 
+from hinged.service.edge.serving import make_server
+from hinged.service.edge.streams import Streams
+from hinged.service.settings import Settings
 from tests.helpers.http_client import Asking, example
+from tests.helpers.limits import limited
 from tests.helpers.server import PATIENCE_S, RunningServer, eventually
 
 REQUEST_S = 1.0
@@ -157,6 +163,38 @@ def test_a_client_that_does_not_read_an_answer_is_cut_off_and_others_are_answere
         eventually(lambda: unread_bytes(hasty.port) > 0)
         eventually(lambda: unread_bytes(hasty.port) == 0)
         assert httpx.get(f"{hasty.url}/healthz").status_code == 200
+
+
+@pytest.mark.parametrize("pieces", [[70_000] * 100, [50_000]])
+def test_a_client_that_reads_a_little_from_time_to_time_is_cut_off(pieces):
+    """The system breaks only connections whose clients read nothing at all."""
+
+    async def app(_scope, _receive, send):
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"connection", b"close")]})
+        for size in pieces:
+            await send({"type": "http.response.body", "body": bytes(size), "more_body": True})
+        await send({"type": "http.response.body"})
+
+    async def read_a_little():
+        server = make_server(app, Streams(10), Settings(request_s=0.2))
+        server.config.load()
+        server.lifespan = server.config.lifespan_class(server.config)
+        mine, theirs = socket.socketpair()
+        theirs.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
+        with mine:
+            loop = asyncio.get_running_loop()
+            await loop.connect_accepted_socket(server.protocol, theirs)
+            mine.setblocking(False)
+            mine.send(b"GET / HTTP/1.1\r\nhost: localhost\r\n\r\n")
+            read = 0
+            with suppress(ConnectionError):
+                while part := await asyncio.wait_for(loop.sock_recv(mine, 500), PATIENCE_S):
+                    read += len(part)
+                    await asyncio.sleep(0.02)
+        return read
+
+    with limited(body_bytes_per_s=1_000_000):
+        assert asyncio.run(read_a_little()) < 40_000
 
 
 def test_a_client_that_leaves_in_the_middle_of_its_body_is_no_unforeseen_error(hasty):

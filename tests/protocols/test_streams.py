@@ -1,9 +1,7 @@
 """A server answers a byte stream like the separate requests that h11 finds in it, however the server is run."""
 
-import contextlib
 import json
 import re
-import socket
 import ssl
 import time
 from functools import lru_cache
@@ -14,15 +12,14 @@ from hypothesis import HealthCheck, assume, event, example, given, settings
 from hypothesis.strategies import integers
 
 from hinged.service.edge.keys import create_key
-from tests.helpers.divided_server import ONE, TWO
-from tests.helpers.http_client import BASE, Asking
+from tests.helpers.http_client import BASE
 from tests.helpers.nginx import behind_nginx
-from tests.helpers.nodes import Nodes, make
-from tests.helpers.server import PATIENCE_S, RunningServer
-from tests.helpers.smuggled_requests import OFFERS, as_h11_reads, chunked, message, sized, streams
+from tests.helpers.server import RunningServer
+from tests.protocols.requests import OFFERS, as_h11_reads, chunked, message, sized, streams
+from tests.protocols.ways import NAMES, WAYS, running
 
-PATHS = [f"/models/{name}/predict".encode() for name in (ONE[0], TWO[0])]
-DELETE = b"DELETE /models/%b HTTP/1.1\r\nhost: localhost\r\ncontent-length: 0\r\n\r\n" % ONE[0].encode()
+PATHS = [f"/models/{name}/predict".encode() for name in NAMES]
+DELETE = b"DELETE /models/%b HTTP/1.1\r\nhost: localhost\r\ncontent-length: 0\r\n\r\n" % NAMES[0].encode()
 JSON = b"content-type: application/json"
 OF_ONE_CONNECTION = {
     b"connection", b"content-length", b"expect", b"host", b"http2-settings", b"keep-alive", b"te", b"trailer",
@@ -38,66 +35,15 @@ BEHIND_ANOTHER = b"".join(chunked(b"a" * 40, JSON, first=b"POST " + path + b" HT
 """Requests in a row. The body of a request arrives while the server answers the request before it."""
 
 
-class Asked:
-    """A server at a port to which a test sends bytes. The connection uses TLS if there is a certificate."""
-
-    def __init__(self, port, certificate=None):
-        self._port = port
-        self._context = certificate and ssl.create_default_context(cafile=certificate)
-        self.alone = lru_cache(None)(self._alone)
-
-    def answers(self, *pieces, most=1_000):
-        """Send a stream; return the status and body of each answer. most: number of answers after which the client
-        disconnects.
-        """
-        with self._connected() as line:
-            with contextlib.suppress(ConnectionError):
-                for piece in pieces:
-                    line.sendall(piece)
-            found, got = [], b""
-            while True:
-                while (answer := _first_of(got)) is None:
-                    try:
-                        if len(found) == most:
-                            line.shutdown(socket.SHUT_WR)
-                        part = line.recv(2**16)
-                    except OSError:
-                        part = b""
-                    if not part:
-                        return found
-                    got += part
-                status, body, got = answer
-                if status >= 200:
-                    found.append((status, body))
-
-    def _alone(self, method, target, body, headers):
-        """Return the answer to a request that has its own connection."""
-        lines = [name + b": " + value for name, value in headers if name.lower() not in OF_ONE_CONNECTION]
-        asked = sized(body, *lines, b"connection: close", first=b" ".join((method, target, b"HTTP/1.1")))
-        (answer,) = self.answers(asked)
-        return answer
-
-    @contextlib.contextmanager
-    def _connected(self):
-        with socket.create_connection(("localhost", self._port), timeout=PATIENCE_S) as line:
-            if self._context is None:
-                yield line
-            else:
-                with self._context.wrap_socket(line, server_hostname="localhost") as secured:
-                    yield secured
-
-
-def _first_of(got):
-    """Return the status and body of the first answer and the bytes after it; None if the answer is incomplete."""
-    head, found, rest = got.partition(b"\r\n\r\n")
-    if not found:
-        return None
-    status, length = int(head.split()[1]), re.search(rb"(?i)\r\ncontent-length: (\d+)", head)
-    size = int(length[1]) if length else 0
-    return None if len(rest) < size else (status, rest[:size], rest[size:])
-
-
 LAST = b"\r\n\r\nGET /healthz HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n"
+
+
+@lru_cache(None)
+def alone_of(asked, method, target, body, headers):
+    """Return the answer to a request that has its own connection."""
+    lines = [name + b": " + value for name, value in headers if name.lower() not in OF_ONE_CONNECTION]
+    (answer,) = asked.answers(sized(body, *lines, b"connection: close", first=b" ".join((method, target, b"HTTP/1.1"))))
+    return answer
 
 
 BUSY, TRIES = 503, 10
@@ -126,7 +72,7 @@ def check(asked, stream, at):
     for answer, (taken, headers) in zip(answers, expected, strict=False):
         if answer[0] in REFUSED and taken[0] == b"GET" and dict(headers).get(b"upgrade", b"").lower() == b"websocket":
             continue  # a handshake that is not complete; a proxy goes on with the next request
-        alone = asked.alone(*taken, tuple(headers))
+        alone = alone_of(asked, *taken, tuple(headers))
         if BUSY in (answer[0], alone[0]) and b"hinged-passed-on" in dict(headers):
             continue  # the owner answers a passed-on request; any other server answers that the client should ask again
         assert answer == alone, taken
@@ -134,30 +80,10 @@ def check(asked, stream, at):
     return len(answers)
 
 
-@pytest.fixture(scope="module", params=["alone", "workers", "nodes", "readers", "nginx"])
+@pytest.fixture(scope="module", params=WAYS)
 def asked(request, tmp_path_factory):
-    folder, how = tmp_path_factory.mktemp(request.param), request.param
-    with contextlib.ExitStack() as stack:
-        if how == "nodes":
-            nodes = stack.enter_context(Nodes(folder, 2))
-            for server, name in zip(nodes.servers, (ONE[0], TWO[0]), strict=True):
-                make(server, name)
-            server = nodes.servers[0]
-        else:
-            more = {"workers": {"workers": 2}, "readers": {"readers": 1}}.get(how, {})
-            server = stack.enter_context(RunningServer(folder / "data", **more))
-            with Asking(server.url) as ask:
-                for name in (ONE[0], TWO[0]):
-                    ask("PUT", f"/models/{name}", json=BASE)
-        asked = Asked(server.port)
-        if how == "nginx":
-            url = stack.enter_context(behind_nginx(folder, server.port))
-            asked = Asked(int(url.rpartition(":")[2]), folder / "tls.pem")
-        asked.proxied = how == "nginx"
-        yield asked
-        log = server.log.read_text()
-        assert "Traceback" not in log
-        assert "unforeseen" not in log
+    with running(request.param, tmp_path_factory.mktemp("streams")) as way:
+        yield way
 
 
 @pytest.mark.long
@@ -168,7 +94,7 @@ def test_an_offer_to_speak_another_protocol_changes_nothing(asked):
             for stream in (sized(DELETE, JSON, *offer, first=first), chunked(DELETE, JSON, *offer, first=first)):
                 for at in (0, len(stream) - len(DELETE) - 7, len(stream)):
                     assert check(asked, stream, at) >= 1
-    for name in (ONE[0], TWO[0]):
+    for name in NAMES:
         ((status, _), _) = asked.answers(b"GET /models/%b HTTP/1.1\r\nhost: localhost\r\n\r\n" % name.encode() + LAST)
         assert status == 200
 
