@@ -6,11 +6,12 @@ from collections import Counter
 
 import httpx
 import pytest
+from websockets.exceptions import InvalidStatus
 
 from tests.helpers.http_client import example
 from tests.helpers.nodes import Nodes, ask, make
 from tests.helpers.server import ended, eventually, wait_for_children
-from tests.helpers.stream_client import closed, followed, granted, opened
+from tests.helpers.stream_client import closed, granted, opened
 
 MODELS = [f"m{k}" for k in range(12)]
 
@@ -73,11 +74,7 @@ def test_a_machine_lists_the_models_of_its_processes(nodes, here, there):
 
 def test_sockets_and_event_streams_reach_every_process(here):
     for name in MODELS:
-        eventually(lambda name=name: ask(here, "GET", f"/models/{name}").status_code == 200)  # no move is in progress
-        with opened(here.url, f"/models/{name}/stream") as socket:
-            assert granted(socket.ask("predict", examples=[{"x": [0.5, 1.0]}]))
-        with followed(here.url, f"/models/{name}/events?from=0") as stream:
-            assert stream.event()["event"] == "created"
+        eventually(lambda name=name: _streams(here, name))
 
 
 def test_a_redirect_leads_to_the_machine(nodes, here, there):
@@ -108,6 +105,25 @@ def test_a_process_that_is_killed_comes_back_and_its_models_answer(here, there):
         eventually(lambda name=name: _status(there, name) == 200)
     eventually(lambda: len(wait_for_children(here.process.pid, 2)) == 2)
     eventually(lambda: ask(here, "GET", "/readyz").status_code == 200)
+
+
+def _streams(server, name):
+    """Return whether a socket and an event stream reach a model. Until a process has heard of the model's last move, it
+    answers that the client should ask again.
+    """
+    with httpx.Client(timeout=60) as http, http.stream("GET", f"{server.url}/models/{name}/events?from=0") as events:
+        if events.status_code == 503:
+            return False
+        assert events.status_code == 200
+        assert next(line for line in events.iter_lines() if line.startswith("event:")) == "event: created"
+    try:
+        with opened(server.url, f"/models/{name}/stream") as socket:
+            assert granted(socket.ask("predict", examples=[{"x": [0.5, 1.0]}]))
+    except InvalidStatus as error:
+        if error.response.status_code == 503:
+            return False
+        raise
+    return True
 
 
 def _status(server, name):
