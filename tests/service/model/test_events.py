@@ -64,4 +64,4 @@ def test_two_events_of_one_kind_are_refused_at_import():
 def test_the_fields_that_followers_get_are_documented_for_each_kind():
     table = (ROOT / "docs/reference/streams.md").read_text().partition("| kind | facts")[2].partition("\n\n")[0]
     found = {kind for row in table.splitlines()[2:] for kind in re.findall(r"`(\w+)`", row.split("|")[1])}
-    assert found - {"drift", "alarm", "snapshot"} == KINDS.keys()
+    assert found - {"drift", "alarm", "input_alarm", "snapshot"} == KINDS.keys()
