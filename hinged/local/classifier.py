@@ -172,7 +172,7 @@ class HingedClassifier(ClassifierMixin, BaseEstimator):
         classes = np.unique(y)
         known, numbers = np.unique(taught, return_inverse=True)
         local = self._new(X, self._weights(known, taught))
-        weighted = self.class_weight is not None or bool(local.configuration.watched)
+        weighted = self.class_weight is not None or weights is not None or bool(local.configuration.watched)
         warning = warning_of_labels(known, numbers, weighted=weighted)
         if warning is not None:
             warnings.warn(warning, stacklevel=2)

@@ -122,7 +122,12 @@ class SolverClassifier(ClassifierMixin, SolverEstimator):
         else:
             classes, numbers = np.unique(y, return_inverse=True)
             known = counting(X, weights)
-            self._warn_of_labels(classes, numbers if weights is None else numbers[weights > 0])
+            weighted = self.class_weight is not None or weights is not None
+            warning = warning_of_labels(
+                classes, numbers if weights is None else numbers[weights > 0], weighted=weighted
+            )
+            if warning is not None:
+                warnings.warn(warning, stacklevel=2)
             scale = self._found_scale(known)
             learner = self._new_learner(scaled(scale, known), y, classes, random, scale is not None, known.shape[0])
             finish = self._fit(learner, rows_for(learner, scaled(scale, X)), numbers, random, weights=weights)
@@ -130,12 +135,6 @@ class SolverClassifier(ClassifierMixin, SolverEstimator):
         if not finish.converged:
             self._warn(finish.missing)
         return self
-
-    def _warn_of_labels(self, classes: Array, numbers: Array) -> None:
-        """Warn the caller of `fit` that there is one class, or that a class is rare."""
-        warning = warning_of_labels(classes, numbers, weighted=self.class_weight is not None)
-        if warning is not None:
-            warnings.warn(warning, stacklevel=3)
 
     def _warn(self, missing: int = 0) -> None:
         """Warn the caller of `fit` or `partial_fit` that the solver did not reach its optimum.

@@ -88,6 +88,7 @@ def test_a_key_is_revoked_by_the_keyboard_alone_and_only_after_its_name_was_type
     assert "leaving" in named(path)
     button.focus()
     page.keyboard.press("Enter")
+    dialog.wait_for()
     page.keyboard.type("leaving")
     page.keyboard.press("Enter")
     one.hears("The key of leaving is revoked")
