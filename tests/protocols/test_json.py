@@ -73,7 +73,7 @@ DOORS = {
 
 
 def wrong(found):
-    """Return the cases of which a door has another opinion. found: the messages by the name of the case."""
+    """Return the cases that a door judges otherwise. found: the messages by the name of the case."""
     refused = {name: "nvalid JSON" in message or "must be UTF-8" in message for name, message in found.items()}
     return {name: found[name] for name in found if refused[name] == is_read(name)}
 

@@ -4,13 +4,14 @@ import asyncio
 import json
 import random
 
+import httpx
 import numpy as np
 import pytest
 
 from hinged.client import AsyncClient, Client
 from hinged.service.edge.shortcut import SMALL_BYTES
 from tests.helpers.http_client import AskedModel, Asking, example
-from tests.helpers.server import RunningServer, wait_for_children
+from tests.helpers.server import RunningServer, eventually, wait_for_children
 from tests.helpers.stream_client import opened
 
 WORDS = ("ice", "snow", "sun", "rain", "wind")
@@ -196,5 +197,12 @@ def test_other_processes_list_it_too(tmp_path, more):
     with RunningServer(tmp_path / "data", **more) as server, Asking(server.url) as ask:
         model = made(ask, "outside", DENSE, point)
         wait_for_children(server.process.pid, 1)
+        newest = ask("GET", model.path).json()["position"]
+
+        def followed():  # a reader may be some milliseconds behind; each request has its own connection
+            answers = [httpx.post(f"{server.url}{model.path}/predict", json=BODY).json() for _ in range(10)]
+            return all(answer["position"] >= newest for answer in answers)
+
+        eventually(followed)
         for door in (shortcut, usual_way, rows_as_bytes) * 5:  # any free process accepts a connection
             assert [result.get("outside") for result in door(model)] == [None, [0, 2]]

@@ -66,7 +66,7 @@ def test_each_threshold_and_each_rule_means_what_a_loop_over_the_examples_finds(
         def decide(b):
             as_other, as_class = chances[b] * miss, (1 - chances[b]) * false
             sure = min(as_other, as_class)
-            if counts[:, b].any():  # rounding decides between nearly equal costs: those of the curve have four digits
+            if counts[:, b].any():  # rounding decides between nearly equal costs: a cost of the curve has four digits
                 assume(not math.isclose(as_other, as_class, rel_tol=1e-3))
                 assume(ask is None or not math.isclose(sure, ask, rel_tol=1e-3))
             return "ask" if ask is not None and sure > ask else int(as_other >= as_class)
