@@ -163,17 +163,16 @@ class HingedClassifier(ClassifierMixin, BaseEstimator):
         Warns
         -----
         UserWarning
-            y has a single class; or a class has less than 5 % of at least 100 labels, and neither class_weight nor
-            costs are set.
+            y has a single class; or a class has less than 5 % of at least 100 labels, and there are neither weights nor
+            costs.
         """
         X, y = self._checked(X, y, reset=True)
         weights = example_weights(sample_weight, len(y), some=True)
         taught = y if weights is None else y[weights > 0]
-        classes = np.unique(y)
-        known, numbers = np.unique(taught, return_inverse=True)
-        local = self._new(X, self._weights(known, taught))
-        weighted = self.class_weight is not None or weights is not None or bool(local.configuration.watched)
-        warning = warning_of_labels(known, numbers, weighted=weighted)
+        classes, numbers = np.unique(y, return_inverse=True)
+        local = self._new(X, self._weights(np.unique(taught), taught))
+        priced = self.class_weight is not None or bool(local.configuration.watched)
+        warning = warning_of_labels(classes, numbers, weights, priced=priced)
         if warning is not None:
             warnings.warn(warning, stacklevel=2)
         with on_cores(effective_n_jobs(self.n_jobs)):

@@ -109,7 +109,7 @@ class SolverClassifier(ClassifierMixin, SolverEstimator):
         ConvergenceWarning
             The solver reached its limit of steps before its tolerance.
         UserWarning
-            y has a single class; or a class has less than 5 % of at least 100 labels, and class_weight is None.
+            y has a single class; or a class has less than 5 % of at least 100 labels, and there are no weights.
         """
         self._check_parameters()
         goes_on = self.warm_start and self.__sklearn_is_fitted__()
@@ -122,10 +122,7 @@ class SolverClassifier(ClassifierMixin, SolverEstimator):
         else:
             classes, numbers = np.unique(y, return_inverse=True)
             known = counting(X, weights)
-            weighted = self.class_weight is not None or weights is not None
-            warning = warning_of_labels(
-                classes, numbers if weights is None else numbers[weights > 0], weighted=weighted
-            )
+            warning = warning_of_labels(classes, numbers, weights, priced=self.class_weight is not None)
             if warning is not None:
                 warnings.warn(warning, stacklevel=2)
             scale = self._found_scale(known)

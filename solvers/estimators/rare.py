@@ -26,17 +26,18 @@ def rare_class(counts: Array) -> tuple[int, str] | None:
     return (number, f"{100 * share:.2g} %") if share < min(RARE, RARE_OF_EQUAL / known.size) else None
 
 
-def warning_of_labels(classes: Array, numbers: Array, *, weighted: bool) -> str | None:
+def warning_of_labels(classes: Array, numbers: Array, weights: Array | None, *, priced: bool) -> str | None:
     """Return a warning if the labels of a data set are of one class, or if a class is rare.
 
-    classes: (K,), the labels. numbers: (n,), the place of each example's label in `classes`. weighted: whether the user
-    has said what errors cost; then a rare class needs no warning.
+    classes: (K,), the labels. numbers: (n,), the place of each example's label in `classes`. weights: (n,), of the
+    examples, or None; an example of weight 0 does not count. priced: whether the user has said what errors cost. Then,
+    and with weights, a rare class needs no warning.
     """
-    counts = np.bincount(numbers, minlength=len(classes))
+    counts = np.bincount(numbers if weights is None else numbers[weights > 0], minlength=len(classes))
     there = classes[counts > 0].tolist()
     if len(there) == 1:
         return f"y has a single class, {there[0]!r}: every prediction will be this class"
-    found = None if weighted else rare_class(counts)
+    found = rare_class(counts) if weights is None and not priced else None
     if found is None:
         return None
     number, share = found

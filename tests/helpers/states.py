@@ -2,7 +2,9 @@
 
 import hashlib
 
-from hinged.frames import decode, encode
+import pytest
+
+from hinged.frames import BadFrame, decode, encode
 from hinged.service.engine.history import ModelHistory
 from hinged.service.model.jobs import Jobs
 from hinged.service.model.state import SNAPSHOT
@@ -44,6 +46,14 @@ def digest_of(model, without=None):
                 lease.pop("skipped", None)
     arrays = {name: array for name, array in arrays.items() if not name.startswith("curves.")}
     return hashlib.sha256(encode(SNAPSHOT, facts, arrays)).hexdigest()
+
+
+def refuse_damaged(model, damage, **sizes):
+    """Check that a snapshot of a model is refused after a damage. damage: changes the facts and the arrays in place."""
+    facts, arrays = decode(model.snapshot(), SNAPSHOT)
+    damage(facts, arrays)
+    with pytest.raises((ValueError, BadFrame)):
+        type(model).restore(model.name, encode(SNAPSHOT, facts, arrays), **sizes)
 
 
 def load_model(store, name, *, cache_bytes, answers_kept):

@@ -6,7 +6,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from hinged.frames import BadFrame, decode, encode
+from hinged.frames import decode
 from hinged.service.commands.change import Forget
 from hinged.service.data.configuration import parse_configuration
 from hinged.service.model.events import decode_event
@@ -20,7 +20,7 @@ from hinged.service.settings import Settings
 from hinged.solvers.core.kernels import make_kernel
 from hinged.solvers.core.rows import rows_from_dense
 from hinged.solvers.scores.novelty import Sample
-from tests.helpers.states import digest_of
+from tests.helpers.states import digest_of, refuse_damaged
 from tests.service.model.test_late import RACE, SIZES, Served
 
 LASVM = {"solver": "lasvm", "C": 1}
@@ -236,10 +236,7 @@ def test_p_values_along_a_stream_without_a_change_are_uniform():
 def test_a_damaged_state_is_refused(damage):
     served = Novel(**LASVM, **ON)
     served.learn(0, 100)
-    facts, arrays = decode(served.model.snapshot(), SNAPSHOT)
-    damage(facts, arrays)
-    with pytest.raises((ValueError, BadFrame)):
-        Model.restore("m", encode(SNAPSHOT, facts, arrays), **SIZES)
+    refuse_damaged(served.model, damage, **SIZES)
 
 
 def test_x_are_compared_in_the_columns_that_the_warm_up_has_found_last():
