@@ -490,21 +490,21 @@ def test_a_text_is_shown_as_text(client, server, tab):
 def test_answers_are_counted_before_the_servers_figures_arrive(client, ann):
     model, one, page = ann
     counted = page.get_by_role("region", name="Effect of your answers")
-    counted.get_by_text("0 answered, 0 by you in this session").wait_for()
+    counted.get_by_text("0 answered, 0 by you in this visit").wait_for()
     page.route("**/pool?*", lambda route: route.abort())  # the page reads the figures together with the pool
     for k in range(1, 24):
         one.answer("1" if k % 2 else "2")
-        counted.get_by_text(f"{k} answered, {k} by you in this session").wait_for()
+        counted.get_by_text(f"{k} answered, {k} by you in this visit").wait_for()
     page.unroute("**/pool?*")
     sent(one)
     page.keyboard.press("u")  # a changed answer does not count again
     page.locator(".question.again").wait_for()
-    counted.get_by_text("23 answered, 23 by you in this session").wait_for()
+    counted.get_by_text("23 answered, 23 by you in this visit").wait_for()
     page.keyboard.press("1")
-    counted.get_by_text("23 answered, 23 by you in this session").wait_for()
+    counted.get_by_text("23 answered, 23 by you in this visit").wait_for()
     client.learn(model, [lease_of(client, model, "bob") | {"y": "ham"}])
     one.answer("2")
-    counted.get_by_text("25 answered, 24 by you in this session").wait_for()
+    counted.get_by_text("25 answered, 24 by you in this visit").wait_for()
 
 
 def lease_of(client, model, annotator):
@@ -523,7 +523,7 @@ def test_with_several_labels_per_question_labels_and_questions_are_counted_apart
     for key in "112":
         one.answer(key)
     page.keyboard.press("2")
-    page.get_by_text("2 questions with all their labels; 4 labels by you in this session").wait_for()
+    page.get_by_text("2 questions with all their labels; 4 labels by you in this visit").wait_for()
     page.get_by_text("All annotators").click()
     for name in ("ann", "bob"):
         row = page.get_by_role("group", name="Annotators").get_by_role("row", name=name)

@@ -5,8 +5,9 @@ import re
 import pytest
 
 from hinged import Client, HingedError
-from hinged.service.edge.keys import create_key, read_keys
+from hinged.service.edge.keys import create_key, read_keys, revoke_key
 from tests.helpers.browser import barriers
+from tests.helpers.examples import examples_of, heaps
 from tests.helpers.server import RunningServer, eventually
 
 pytestmark = pytest.mark.long
@@ -96,6 +97,24 @@ def test_a_key_is_revoked_by_the_keyboard_alone_and_only_after_its_name_was_type
     with Client(server.url, key=text) as gone, pytest.raises(HingedError, match="not known, or was revoked"):
         gone.key()
     page.get_by_role("row", name=re.compile("^leaving")).wait_for(state="detached")
+
+
+def test_a_revoked_key_ends_the_view_and_a_new_key_sends_the_answers_that_waited(guarded, tab):
+    server, path, texts = guarded
+    with Client(server.url, key=texts["admin"]) as client:
+        client.create_model("kept", kernel={"type": "rbf", "gamma": 1.0}, features={"type": "dense", "dim": 2})
+        client.learn("kept", examples_of(heaps(20, ["ham", "spam"])))
+        client.offer("kept", [{"id": f"c{k}", "x": [k, 1]} for k in range(6)])
+        page = signed_in(tab(server.url), create_key(path, "temp", "annotator"), "models/kept/label")
+        page.get_by_role("region", name="Question").locator("table").wait_for()
+        revoke_key(path, "temp")
+        page.keyboard.press("1")
+        page.get_by_text("the server does not know your key any more").wait_for()
+        assert page.locator("header.top").count() == 0
+        assert client.model("kept")["pool"]["answered"] == 0
+        page.fill("input[name=key]", create_key(path, "temp", "annotator"))
+        page.keyboard.press("Enter")
+        eventually(lambda: client.model("kept")["pool"]["answered"] == 1)
 
 
 def test_an_admin_sees_every_key_and_what_each_role_may_do_but_cannot_revoke_the_own_key(guarded, tab):

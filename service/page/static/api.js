@@ -42,7 +42,8 @@ export const path = (...parts) => {
   return parts.map(encodeURIComponent).join("/");
 };
 
-// Send one request. Returns the answer's JSON, or throws Refused.
+// Send one request. Returns the answer's JSON, or throws Refused. The event "unknown-key" of the window means that the
+// server does not know the key, or does not know it any more.
 export async function ask(method, to, body, more = {}) {
   const headers = {};
   if (key) headers.authorization = `Bearer ${key}`;
@@ -63,6 +64,7 @@ export async function ask(method, to, body, more = {}) {
     throw new Refused(response.ok ? 0 : response.status, "unreachable", "the answer was cut off");
   }
   if (response.ok) return answer;
+  if (response.status === 401) dispatchEvent(new Event("unknown-key"));
   const { code = "unknown", message = `status ${response.status}`, details } = answer.error ?? {};
   throw new Refused(response.status, code, message, details);
 }

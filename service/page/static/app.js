@@ -32,8 +32,8 @@ function place() {
   return { model: null, view: WHOLE.includes(parts[0]) ? parts[0] : "start" };
 }
 
-function SignIn({ done }) {
-  const [error, setError] = useState(null);
+function SignIn({ done, lost }) {
+  const [error, setError] = useState(lost);
   const submit = async (event) => {
     event.preventDefault();
     const form = event.target;
@@ -77,14 +77,15 @@ function App() {
   const [state, setState] = useState("asking"); // asking, out, in
   const [error, setError] = useState(null);
   const [at, setAt] = useState(place);
-  const enter = () => { setAt(place()); setState("in"); };
+  const enter = () => { setAt(place()); setError(null); setState("in"); };
   const begin = async () => {
     try {
       await signIn(null);
       enter();
     } catch (caught) {
-      setError(caught);
-      setState(caught.status === 401 ? "out" : "asking");
+      const out = caught.status === 401;
+      setError(out ? null : caught);
+      setState(out ? "out" : "asking");
       if (caught.passing) setTimeout(begin, 1000);
     }
   };
@@ -93,11 +94,18 @@ function App() {
     const moved = () => { const to = place(); setAt(to); if (!to.fold) scrollTo(0, 0); };
     const back = (event) => { if (event.persisted) location.reload(); }; // a page from the browser's cache has lost its streams and leases
     addEventListener("hashchange", moved);
-    addEventListener("pageshow", back);
-    return () => { removeEventListener("hashchange", moved); removeEventListener("pageshow", back); };
+    const lost = () => setState((was) => { // the key was revoked
+      if (was !== "in") return was;
+      signOut();
+      setError({ status: 401, message: "the server does not know your key any more" });
+      return "out";
+    });
+    const heard = { hashchange: moved, pageshow: back, "unknown-key": lost };
+    for (const [name, hear] of Object.entries(heard)) addEventListener(name, hear);
+    return () => { for (const [name, hear] of Object.entries(heard)) removeEventListener(name, hear); };
   }, []);
   useEffect(() => { document.title = at.model ? `${at.model}: hinged` : "hinged"; }, [at.model]);
-  if (state === "out") return html`<${SignIn} done=${enter} />`;
+  if (state === "out") return html`<${SignIn} done=${enter} lost=${error} />`;
   if (state === "asking") return html`<main><p class="waiting" role="status">
     ${error ? `The server is not ready: ${error.message}. Trying again.` : "Loading…"}</p></main>`;
   const tabs = Object.keys(WORDS).filter((view) => may(NEEDS[view]) && !(view === "watch" && who.role === "annotator"));

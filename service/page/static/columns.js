@@ -13,7 +13,7 @@ const MISSING_SHARE = 0.95; // minimum share of examples without a value of a co
 const useless = ({ kinds, missing }) => (kinds.includes("identifier") ? "nearly all its values differ" : missing >= MISSING_SHARE ? `missing in ${percent(missing, 0)} of the examples` : null);
 
 // The usual numbers of a column, or its most frequent texts.
-const Values = ({ column: { usual, frequent } }) => html`${usual && `${figure(usual[0])} to ${figure(usual[1])}`}${frequent.map(({ value, share }, i) =>
+const Values = ({ column: { usual, frequent } }) => html`${usual && `${figure((usual[0] + usual[1]) / 2)} ± ${figure((usual[1] - usual[0]) / 2)}`}${frequent.map(({ value, share }, i) =>
   html`${i || usual ? ", " : ""}<${Name} of=${value} cut=${24} /> <small>${percent(share, 0)}</small>`)}`;
 
 export function Columns({ model }) {

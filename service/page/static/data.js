@@ -151,7 +151,7 @@ function Plan({ chosen, model, take, close }) {
 function Outcome({ model }) {
   const [figures] = usePolled(() => ask("GET", `models/${path(model)}`), FIGURES_MS, [model]); // the figures may lag behind the rows
   if (!figures) return null;
-  const said = standing({ figures, history: { curve: { at_ms: [] } } });
+  const said = standing({ figures });
   return html`<p><b>${said.first}</b>${[said.more, ...said.rest].join("; ")}.</p>
     <ul class="steps" aria-label="Next steps"><li><a class="button main" href=${link(model)}>See what it learned</a></li>
     ${figures.pool.size > 0 && html`<li><a class="button" href=${link(model, "label")}>Label ${plural(figures.pool.size, "question")}</a></li>`}</ul>`;

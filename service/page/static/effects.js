@@ -13,7 +13,7 @@ const EVERY_MS = 700; // delay between an answer and the comparison, which then 
 
 // After answers, compare the pool's predictions with the earlier predictions, and fetch the figures again.
 export function useEffects(model) {
-  const [found, setFound] = useState({ figures: null, steps: [], recent: [], size: 0, looked: 0 });
+  const [found, setFound] = useState({ figures: null, steps: [], recent: [], looked: 0 });
   const at = useRef({ before: null, answers: 0, busy: false, timer: null });
   const look = useCallback(async () => {
     const own = at.current;
@@ -37,7 +37,7 @@ export function useEffects(model) {
       if (answers || !own.first) own.before = predicted; // otherwise what has changed counts for the next answer
       own.answers -= answers;
       const recent = given.answers.filter((it) => it.prediction !== null);
-      setFound((was) => ({ figures, recent, size: pool.size, looked: predicted.size, steps: own.first && step.compared && answers ? [...was.steps, step].slice(-200) : was.steps }));
+      setFound((was) => ({ figures, recent, looked: predicted.size, steps: own.first && step.compared && answers ? [...was.steps, step].slice(-200) : was.steps }));
       own.first = true;
     } catch { own.timer ??= setTimeout(look, EVERY_MS); }
     own.busy = false;
@@ -88,12 +88,12 @@ export function Effect({ model, figures, effects, given, before }) {
   return html`<section class="card effect" aria-label="Effect of your answers"><h2>Effect of your answers</h2>
     <div class="row"><label for="goal">Goal</label><input id="goal" type="number" min="1" max="1000000" value=${goal} style=${{ width: "6.5rem" }}
       onChange=${(e) => { const n = Math.max(1, Math.round(Number(e.target.value)) || 1); setGoal(n); localStorage.setItem(name, n); }} />
-      <span>${several ? html`<b>${count(answered)}</b> questions with all their labels; ${plural(given, "label")} by you in this session` : html`<b>${count(answered)}</b> answered, ${count(given)} by you in this session`}</span></div>
+      <span>${several ? html`<b>${count(answered)}</b> questions with all their labels; ${plural(given, "label")} by you in this visit` : html`<b>${count(answered)}</b> answered, ${count(given)} by you in this visit`}</span></div>
     <${Bar} value=${Math.min(answered, goal)} max=${goal} label=${`${count(answered)} of ${count(goal)} answered`} />
     <p>Accuracy on random questions: <b>${random ? percent(random.accuracy) : "–"}</b>
       ${honest && html` <span class="soft">(${percent(honest[0], 0)} to ${percent(honest[1], 0)}, newest ${plural(random.examples, "question")})</span>`}
       ${random && html`<br /><small>The chart of the model also counts the questions that it found hard, so it may fall while the model improves.</small>`}</p>
     <p class="changed">${last ? html`The last ${last.answers === 1 ? "answer" : `${last.answers} answers`} changed <b>${count(last.changed)}</b> of ${count(last.compared)} predictions in the pool.`
-      : html`<span class="soft">${plural(effects.size || present?.pool.size || 0, "candidate")} in the pool.</span>`}</p>
+      : html`<span class="soft">${plural(figures?.pool.size ?? 0, "candidate")} in the pool.</span>`}</p>
     <p class=${stop ? "" : "soft"}>${stop && html`<b>You can stop here. </b>`}${why}</p></section>`;
 }

@@ -194,6 +194,7 @@ export class Questions {
         this.outbox.shift();
         this.taken(answer, result);
       } catch (error) {
+        if (error.status === 401) break; // the page keeps the answer until somebody signs in again
         this.outbox.shift();
         this.refused(answer, error);
       }

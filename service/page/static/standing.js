@@ -7,6 +7,8 @@ const SUSPECTS_MAX = 100; // maximum number of suspects that the page counts
 const AGES = [["week", 7], ["day", 1]]; // words and days of the comparisons with the past, the preferred one first
 const DAY_MS = 86_400_000;
 const CURVE_WINDOW = 1000; // number of examples in the window of a point on a curve
+const GAIN_MIN = 50; // minimum number of examples before a half whose accuracy the page compares
+const LITTLE = 0.001; // gain of accuracy by a hundred examples below which the page says that more examples gain little
 const Z = 1.96; // standard deviations of a 95 % interval
 
 const ANSWERS = new Set(["promoted", "reconfigured"]); // events by which people answer a drift
@@ -46,6 +48,18 @@ export function earlier({ curve }, now_ms = Date.now()) {
   return null;
 }
 
+// How much accuracy a hundred examples gained of late, with the upper end of its interval: {gain, most}. Compares the
+// newest examples with examples before them; `gain` is 0 if chance explains the difference. Null with too few examples.
+export function gained({ curve }, { accuracy, examples: size }, examples) {
+  const young = size < CURVE_WINDOW, until = young ? examples / 2 : examples - size; // a young window has all examples
+  const i = curve.examples.findLastIndex((n, at) => n <= until && curve.accuracy[at] !== null);
+  if (i < 0 || curve.examples[i] < GAIN_MIN) return null;
+  const before = curve.accuracy[i], m = Math.min(CURVE_WINDOW, curve.examples[i]), n = young ? size - m : size;
+  const now = young ? (accuracy * size - before * m) / n : accuracy, hundreds = (examples - n / 2 - curve.examples[i] + m / 2) / 100;
+  const error = Math.sqrt((now * (1 - now)) / n + (before * (1 - before)) / m);
+  return { gain: compared(now, n, before, m) ? (now - before) / hundreds : 0, most: (now - before + Z * error) / hundreds };
+}
+
 // The challenger that leads the champion beyond chance by most: {name, lead}. Null if no challenger leads.
 export function leader(shadows) {
   const leading = Object.entries(shadows?.shadows ?? {}).filter(([, it]) => !it.stopped && it.compared?.interval[0] > 0)
@@ -68,17 +82,18 @@ export const suspectLabels = (n) => (n > SUSPECTS_MAX ? `more than ${SUSPECTS_MA
 
 const quoted = (label) => (typeof label === "string" ? `"${label.slice(0, 40)}"` : shownLabel(label));
 const named = (name) => (/^(true|false|-?\d+|".*)$/.test(name) ? name : quoted(name)); // name: a class's name in the figures
+const points = (share) => { const n = Number((100 * share).toPrecision(1)); return `${n} point${n === 1 ? "" : "s"}`; };
 const between = (likely) => likely.map((v) => percent(v).replace(" %", "")).join(" and ");
 
-// The state of a model in words: {first, more, rest}. `first` is the most important part, `more` completes it. A part of
-// `rest` is missing if its figures do not exist.
+// The state of a model in words, with or without its history: {first, more, rest}. `first` is the most important part,
+// `more` completes it. A part of `rest` is missing if its figures do not exist.
 export function standing({ figures, history, suspects }) {
   const { metrics, examples, novelty } = figures, { window, promise, decisions, drift, alarm } = metrics;
   const also = promise?.lacking ? [`${plural(promise.lacking, "more label")} must come until everything is promised`] : [];
   if (novelty?.alarm?.flagged) also.unshift(`alarm at x number ${count(novelty.alarm.last_at)}: the inputs have changed`);
   if (!examples) return { first: novelty?.seen ? `${count(novelty.seen)} x seen, and no label learned yet` : "This model has learned nothing yet", more: "", rest: also };
   if (window.accuracy === null) return { first: `${plural(examples, "example")} learned`, more: ", and no prediction to judge yet", rest: also };
-  const rest = [], usual = usualClass(metrics.confusion), past = earlier(history);
+  const rest = [], usual = usualClass(metrics.confusion), past = history && earlier(history);
   if (usual) rest.push(beatsUsual(metrics) ? `always guessing ${quoted(usual.label)} would be right in ${percent(usual.share)}` : `no better than always guessing ${quoted(usual.label)} (${percent(usual.share)})`);
   if (past) {
     const word = ["worse than", "no different from", "better than"][compared(window.accuracy, window.examples, past.accuracy, past.examples) + 1];
@@ -97,11 +112,14 @@ export function standing({ figures, history, suspects }) {
   }
   rest.push(...also);
   if (drift.flagged) {
-    const answer = history.marks?.findLast((m) => ANSWERS.has(m.kind) && m.examples >= drift.last_at);
+    const answer = history?.marks?.findLast((m) => ANSWERS.has(m.kind) && m.examples >= drift.last_at);
     rest.push(`the error rate rose at example ${count(drift.last_at)}${answer ? `, and the model was ${answer.kind} at example ${count(answer.examples)}` : ""}${
       drift.examples ? `: right in ${percent(1 - drift.errors / drift.examples)} of ${plural(drift.examples, "example")} since the change` : ""}`);
   }
   if (alarm?.flagged) rest.push(`alarm at example ${count(alarm.last_at)}: errors have become more frequent`);
+  const more_gains = drift.flagged || !history ? null : gained(history, window, examples);
+  if (more_gains?.gain > 0) rest.push(`each hundred of the newest examples gained about ${points(more_gains.gain)}`);
+  else if (more_gains?.gain === 0 && more_gains.most < LITTLE) rest.push(`a hundred more examples would gain less than ${points(LITTLE)}`);
   if (suspects && beatsUsual(metrics)) rest.push(`the model contradicts ${suspectLabels(suspects)} that it learned`);
   const more = ` of the last ${plural(window.examples, "prediction")}, between ${between(interval(window.accuracy, window.examples))}`;
   return { first: `Right in ${percent(window.accuracy)}`, more, rest };
@@ -115,7 +133,7 @@ export function steps({ model, figures, suspects, shadows }) {
   const ahead = leader(shadows);
   if (ahead) add("admin", `Promote ${ahead.name}: ${(100 * ahead.lead).toFixed(1)} points better`, fold(model, "challengers"));
   if (figures.alerts?.waiting) add("annotator", `Work off ${plural(figures.alerts.waiting, "alert")}`, link(model, "decide"));
-  if (pool.conflicts) add("annotator", `Settle ${plural(pool.conflicts, "conflict")} of annotators`, link(model, "label"));
+  if (pool.conflicts) add("writer", `Settle ${plural(pool.conflicts, "conflict")} of annotators`, link(model, "label"));
   if (!examples) add("writer", "Bring data from a file", link(model, "data"));
   if (pool.size) add("annotator", `Label ${plural(pool.size, "question")}`, link(model, "label"));
   if (!beatsUsual(metrics)) add("admin", "Say what each error costs", fold(model, "settings"));
@@ -139,7 +157,7 @@ export function attention(models, suspects) {
     if (it.input_alarmed) add("gets other inputs than before (alarm)", fold(model, "happened"));
     if (it.drifted) add("has a higher error rate than before (drift)", fold(model, "happened"));
     if (it.queue > FULL * it.queue_max) add(`has a full queue: ${count(it.queue)} of ${count(it.queue_max)} examples wait`, fold(model, "machine"));
-    if (it.conflicts && may("annotator")) add(`has ${plural(it.conflicts, "conflict")}: annotators disagree`, link(model, "label"));
+    if (it.conflicts && may("writer")) add(`has ${plural(it.conflicts, "conflict")}: annotators disagree`, link(model, "label"));
     if (suspects[model]) later.push({ model, text: `contradicts ${suspectLabels(suspects[model])} that it learned`, href: link(model, "suspects") });
   }
   return [...found, ...later];
