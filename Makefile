@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
 .DEFAULT_GOAL := default
-.PHONY: default init init-all redis chromium nginx nats vendor run fix check test test-long bench peers docs wheel dated release clean
+.PHONY: default init init-all redis chromium nginx nats vendor run fix check test test-long bench peers docs wheel tested audit dated release clean
 
 default: check test
 
@@ -136,6 +136,15 @@ release: dated check wheel
 	build/release/bin/hinged --version
 	$(if $(IMAGE),$(IMAGE) build --file docker/Dockerfile --tag hinged:$(VERSION) .)
 	@cd dist && sha256sum hinged-$(VERSION)*
+
+# Write the versions of all packages that the tests ran with; the image installs these versions.
+tested: init-all
+	$(BIN)/python -m pip freeze --exclude-editable --disable-pip-version-check >docker/tested.txt
+
+# Look for known weaknesses of these versions. This needs the index of packages on the internet.
+audit: init
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check pip-audit
+	$(BIN)/pip-audit --requirement docker/tested.txt --no-deps --disable-pip
 
 # Refuse a release whose version has no date in CHANGELOG.md.
 dated:

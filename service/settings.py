@@ -120,6 +120,9 @@ class Settings(BaseSettings):
 
     # Requests
     body_bytes_max: int = Field(32 * 2**20, gt=0, description="longest body, bytes")
+    reader_bytes_max: Annotated[int | None, BeforeValidator(_or_none)] = Field(
+        None, ge=2**20, description="longest body of readers and annotators, bytes; empty: body_bytes_max"
+    )
     batch_examples_max: int = Field(10_000, gt=0, description="examples in one request")
     request_s: float = Field(60.0, gt=0, le=86_400, description="seconds that a client may take to send a request")
     queue_examples_max: int = Field(

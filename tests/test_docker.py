@@ -3,11 +3,14 @@
 import re
 import shutil
 import subprocess
+import sys
 import tomllib
 from contextlib import closing
 
 import pytest
 import yaml
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 from hinged.commands.balance import balance
 from hinged.service.cluster.node import as_node
@@ -40,6 +43,19 @@ def test_the_image_gets_every_package():
     for file in ("pyproject.toml", "hatch_build.py", "LICENSE"):
         assert f"{file} " in DOCKERFILE
         assert f"!{file}\n" in IGNORED
+
+
+def test_the_image_installs_versions_that_were_tested_and_that_the_project_allows():
+    assert "--constraint tested.txt" in DOCKERFILE
+    tested = {
+        canonicalize_name(name): version
+        for name, version in (line.split("==") for line in (ROOT / "docker" / "tested.txt").read_text().split())
+    }
+    program = [sys.executable, "docker/dependencies.py"]
+    wanted = subprocess.run(program, cwd=ROOT, check=True, capture_output=True, text=True).stdout.splitlines()
+    assert wanted
+    for requirement in map(Requirement, wanted):
+        assert tested[canonicalize_name(requirement.name)] in requirement.specifier, requirement
 
 
 def test_the_deployed_settings_are_valid_and_open_the_server_to_this_machine_alone():

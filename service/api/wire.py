@@ -20,6 +20,7 @@ from hinged.service.data.portions import ELEMENTS_MAX, checked_lists, is_long
 from hinged.service.data.problems import first_problem, shown
 from hinged.service.data.slices import Slices, sliced
 from hinged.service.data.trees import SMALL_BYTES, Long, Take, tree
+from hinged.service.edge.access import caller
 from hinged.service.edge.connection import MALFORMED, WHOLE
 from hinged.service.engine.registry import Registry
 from hinged.service.errors import (
@@ -152,6 +153,7 @@ def media_type_of(request: Request) -> str:
 
 async def read_bytes(request: Request, bytes_max: int) -> Raw:
     """Return the body of a request. Raise BodyTooLarge, RequestTimeout, or BadRequest if the body is cut off."""
+    bytes_max = _allowed(request, bytes_max)
     if WHOLE in request.scope:
         message = await request.receive()
         if len(message.get("body", b"")) > bytes_max:
@@ -189,6 +191,11 @@ def body_s(size: int, seconds: float) -> float:
 def too_slow(size: int, seconds: float) -> RequestTimeout:
     """Return the error for a client that took longer than allowed."""
     return RequestTimeout(f"too slow: only {size} bytes of the body came in {body_s(size, seconds):g} s")
+
+
+def _allowed(request: Request, bytes_max: int) -> int:
+    most = registry_of(request).settings.reader_bytes_max
+    return bytes_max if most is None or caller(request).plays("writer") else min(bytes_max, most)
 
 
 def _check_declared(request: Request, bytes_max: int) -> None:

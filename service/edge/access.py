@@ -39,9 +39,10 @@ class Access:
     """The keys and tickets of a server. Without keys, everyone may do everything."""
 
     def __init__(self, settings: Settings) -> None:
-        """Read the key file. Raise Invalid if it cannot be read, or if there is a rate without keys."""
-        if settings.keys_file is None and settings.key_rate is not None:
-            raise Invalid(f"HINGED_KEY_RATE={settings.key_rate:g} needs keys: set HINGED_KEYS_FILE, too")
+        """Read the key file. Raise Invalid if it cannot be read, or if there is a limit of keys without keys."""
+        for name in ("key_rate", "reader_bytes_max"):
+            if settings.keys_file is None and getattr(settings, name) is not None:
+                raise Invalid(f"HINGED_{name.upper()}={getattr(settings, name)} needs keys: set HINGED_KEYS_FILE, too")
         self.keyring = None if settings.keys_file is None else Keyring(settings.keys_file)
         self.rates = Rates(settings.key_rate)
         self.share_tickets(token_bytes())

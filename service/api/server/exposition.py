@@ -97,7 +97,7 @@ WATCHED = {
     "average_precision": ("hinged_class_average_precision", "Average precision of a watched class."),
     "auc": ("hinged_class_auc", "Area under the ROC curve of a watched class."),
     "recall_at_1_percent": (
-        "hinged_class_recall_ratio",
+        "hinged_class_recall_at_1_percent_ratio",
         "Share of a watched class among the one percent of examples with the highest scores.",
     ),
 }

@@ -12,6 +12,7 @@ from hinged.service.edge.access import Access
 from hinged.service.edge.keys import NOBODY_ASKED, create_key
 from hinged.service.edge.rates import KEPT, Rates
 from hinged.service.errors import Invalid, QueueFull
+from hinged.service.limits import FRAME_BYTES_MAX
 from hinged.service.settings import Settings
 from tests.helpers.guarded_server import Line, head
 from tests.helpers.http_client import BASE, Asking, example, refusal
@@ -58,8 +59,10 @@ def test_without_a_rate_nothing_is_refused_and_a_rate_needs_keys(tmp_path):
     rates = Rates(None)
     for _ in range(10_000):
         rates.check(NOBODY_ASKED)
-    with pytest.raises(Invalid, match="HINGED_KEY_RATE=5 needs keys: set HINGED_KEYS_FILE, too"):
+    with pytest.raises(Invalid, match="needs keys: set HINGED_KEYS_FILE, too"):
         Access(Settings(data_dir=tmp_path, key_rate=5))
+    with pytest.raises(Invalid, match="HINGED_READER_BYTES_MAX=2097152 needs keys"):
+        Access(Settings(data_dir=tmp_path, reader_bytes_max=2 * 2**20))
 
 
 @pytest.fixture(scope="module")
@@ -108,3 +111,34 @@ def test_frames_above_the_rate_wait(guarded):
     assert [answer["ref"] for answer in answers] == [str(k) for k in range(frames)]
     assert all("error" not in answer for answer in answers)
     assert time.monotonic() - begun >= (frames - RATE) / RATE
+
+
+SMALLER, LARGER = FRAME_BYTES_MAX, 2 * FRAME_BYTES_MAX  # longest bodies of readers and of writers
+ROLES = ("reader", "annotator", "writer", "admin")
+
+
+@pytest.fixture(scope="module")
+def bounded(tmp_path_factory):
+    """A server that accepts shorter bodies from readers and annotators, and the header of a key of each role."""
+    folder = tmp_path_factory.mktemp("sizes")
+    path = folder / "keys.json"
+    keys = {role: {"authorization": f"Bearer {create_key(path, role, role)}"} for role in ROLES}
+    limits = {"reader_bytes_max": SMALLER, "body_bytes_max": LARGER}
+    with RunningServer(folder / "data", keys_file=path, **limits) as server, Asking(server.url) as ask:
+        assert ask("PUT", "/models/m", json=BASE, headers=keys["admin"]).status_code == 201
+        yield ask, keys
+
+
+@pytest.mark.parametrize("chunked", [False, True])
+@pytest.mark.parametrize("role", ROLES)
+@pytest.mark.parametrize("path", ["/models/m/predict", "/models/m/rank", "/v2/models/m/infer"])
+def test_readers_and_annotators_send_shorter_bodies_than_writers(bounded, path, role, chunked):
+    """A body of exactly the limit is read, whatever the route makes of it."""
+    ask, keys = bounded
+    most = LARGER if role in ROLES[2:] else SMALLER
+    headers = {**keys[role], "content-type": "application/json"}
+    for size, read in ((most, True), (most + 1, False)):
+        body = b'{"x": [0, 1]}'.ljust(size)
+        answer = ask("POST", path, content=iter([body[:5], body[5:]]) if chunked else body, headers=headers)
+        refused = answer.status_code == 413 and f"at most {most} bytes" in answer.text
+        assert refused is not read, answer.text
