@@ -26,7 +26,7 @@ from hinged.service.data.classes import label_key, score_name
 from hinged.service.model.view import Decided
 from hinged.solvers.core.cores import on_cores
 from hinged.solvers.estimators.loading import EXPORT, read_feature_names, read_labels, with_weights
-from hinged.solvers.estimators.parameters import example_weights
+from hinged.solvers.estimators.parameters import check_no_gaps, example_weights
 from hinged.solvers.estimators.rare import warning_of_labels
 
 Array = np.ndarray[Any, Any]
@@ -170,6 +170,8 @@ class HingedClassifier(ClassifierMixin, BaseEstimator):
         weights = example_weights(sample_weight, len(y), some=True)
         taught = y if weights is None else y[weights > 0]
         classes, numbers = np.unique(y, return_inverse=True)
+        if isinstance(self.class_weight, Mapping):
+            compute_class_weight(self.class_weight, classes=classes, y=y)  # refuses labels that y lacks
         local = self._new(X, self._weights(np.unique(taught), taught))
         priced = self.class_weight is not None or bool(local.configuration.watched)
         warning = warning_of_labels(classes, numbers, weights, priced=priced)
@@ -230,7 +232,8 @@ class HingedClassifier(ClassifierMixin, BaseEstimator):
         """Return X as `taken` returns it, and y as an array."""
         X = self._taken(X, reset=reset)
         if y is None:
-            raise ValueError("requires y to be passed, but the target y is None")
+            raise ValueError("HingedClassifier requires y to be passed, but the target y is None")
+        check_no_gaps(y)
         y = column_or_1d(y, warn=True)
         assert_all_finite(y, input_name="y")
         check_consistent_length(X if not is_frame(X) else X[X.columns[0]], y)
@@ -266,6 +269,8 @@ class HingedClassifier(ClassifierMixin, BaseEstimator):
         if self.features is not None and self.features not in FORMS:
             raise ValueError(f"features must be None or one of {', '.join(FORMS)}, got {self.features!r}")
         form = self.features or (NAMED if self.columns else form_of(X))
+        if is_frame(X) and self.columns and (unknown := self.columns.keys() - set(map(str, X.columns))):
+            raise ValueError(f"columns must be names of columns of X, got {min(unknown)!r}")
         seed = self.random_state
         if not isinstance(seed, int | np.integer) or isinstance(seed, bool):
             seed = check_random_state(seed).randint(SEED_BOUND)

@@ -56,7 +56,7 @@ class LocalModel:
     def create(cls, parts: dict[str, Any]) -> Self:
         """Create a model from the parts of a configuration, as `PUT /models/{model}` does. Raise ValueError."""
         with as_value_errors():
-            configuration = new_configuration(json.dumps(parts), SETTINGS)
+            configuration = new_configuration(json.dumps(parts, default=_plain), SETTINGS)
         warm_up(configuration.solver, configuration.dtype, (LEARN, FINISH), partial(_tell, configuration.solver))
         model = Model(NAME, configuration, **SETTINGS.model_sizes)
         model.apply(1, ModelCreated(configuration.model_dump(mode="json"), _now_ms()))
@@ -172,6 +172,11 @@ def as_value_errors() -> Iterator[None]:
         yield
     except ServiceError as error:
         raise ValueError(error.message) from None
+
+
+def _plain(value: object) -> Any:
+    """Return a number of NumPy as a number, and the text of any other value, which the configuration then refuses."""
+    return value.item() if isinstance(value, np.generic) else repr(value)
 
 
 def _now_ms() -> int:

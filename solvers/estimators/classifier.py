@@ -22,7 +22,7 @@ from hinged.solvers.core.rows import Rows
 from hinged.solvers.core.solver import class_numbers
 from hinged.solvers.estimators.base import Learner
 from hinged.solvers.estimators.estimator import FLOATS, SolverEstimator, counting, rows_for, scaled
-from hinged.solvers.estimators.parameters import example_weights
+from hinged.solvers.estimators.parameters import check_no_gaps, example_weights
 from hinged.solvers.estimators.probabilities import inverse_temperature, probabilities
 from hinged.solvers.estimators.progress import tell
 from hinged.solvers.estimators.rare import warning_of_labels
@@ -113,6 +113,7 @@ class SolverClassifier(ClassifierMixin, SolverEstimator):
         """
         self._check_parameters()
         goes_on = self.warm_start and self.__sklearn_is_fitted__()
+        check_no_gaps(y)
         X, y = validate_data(self, X, y, accept_sparse="csr", dtype=FLOATS, reset=not goes_on)
         check_classification_targets(y)
         weights = example_weights(sample_weight, len(y), some=not goes_on)
@@ -222,6 +223,7 @@ class SolverClassifier(ClassifierMixin, SolverEstimator):
                 "class_weight 'balanced' is not supported for partial_fit. Pass the weights of "
                 "compute_class_weight('balanced', classes=classes, y=y) as a dict instead"
             )
+        check_no_gaps(y)
         X, y = validate_data(self, X, y, accept_sparse="csr", dtype=FLOATS, reset=first)
         check_classification_targets(y)
         weights = example_weights(sample_weight, len(y), some=first)
