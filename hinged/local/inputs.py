@@ -28,8 +28,8 @@ NUMBERS = "biuf"
 """NumPy's kinds of types that are numbers or booleans."""
 PLAIN = frozenset({str, int, float, bool})
 DENSE, SPARSE, NAMED, TEXT = "dense", "sparse", "named", "text"
+FORMS = (DENSE, SPARSE, NAMED, TEXT)
 TABLES = "a matrix, a data frame, or a list of texts or dictionaries"
-NO_MATRIX = "X must be a matrix or data frame of numbers, as in the first X or in `features`, got a list with {!r:.80}"
 MISSING = "; a model whose first X has a missing value, or with features='named', takes missing values"
 
 
@@ -60,8 +60,9 @@ def taken(X: Any) -> Any:
 
 
 def form_of(X: Any) -> str:
-    """Return the kind of features for an X: 'dense', 'sparse', 'named' or 'text'. The first text or dictionary of a list
-    decides.
+    """Return the kind of features for an X: 'dense', 'sparse', 'named' or 'text'.
+
+    The first text or dictionary of a list decides.
     """
     if sparse.issparse(X):
         return SPARSE
@@ -73,10 +74,28 @@ def form_of(X: Any) -> str:
     return NAMED if X.dtype.kind not in NUMBERS or np.isnan(X).any() else DENSE
 
 
+def features_of(X: Any, form: str | None, columns: Mapping[str, str] | None) -> dict[str, Any]:
+    """Return the features of a new model: their kind and width. Raise ValueError for an unknown kind or column.
+
+    form: the kind that the user asked for. columns: kinds of columns by name.
+    """
+    if form is not None and form not in FORMS:
+        raise ValueError(f"features must be None or one of {', '.join(FORMS)}, got {form!r}")
+    if columns and is_frame(X) and (unknown := columns.keys() - set(map(str, X.columns))):
+        raise ValueError(f"columns must be names of columns of X, got {min(unknown)!r}")
+    form = form or (NAMED if columns else form_of(X))
+    return {"type": form, "dim": width_of(X)} if form in (DENSE, SPARSE) else {"type": form}
+
+
+def _refuse_list(X: Any) -> None:
+    if isinstance(X, list):
+        asked = "a matrix or data frame of numbers, as in the first X or in `features`"
+        raise ValueError(f"X must be {asked}, got a list with {X[0]!r:.80}")  # noqa: TRY004  as for other tables
+
+
 def width_of(X: Any) -> int:
     """Return the number of columns of a matrix or data frame. Raise ValueError for a list."""
-    if isinstance(X, list):
-        raise ValueError(NO_MATRIX.format(X[0]))
+    _refuse_list(X)
     return len(X.columns) if is_frame(X) else int(X.shape[1])
 
 
@@ -157,8 +176,7 @@ def value_of(name: object, value: Any) -> Any:
 
 def _matrix(X: Any) -> Array:
     """Return the numbers of a data frame or matrix. Raise ValueError if a column has other values."""
-    if isinstance(X, list):
-        raise ValueError(NO_MATRIX.format(X[0]))
+    _refuse_list(X)
     if not is_frame(X):
         return np.asarray(X)
     columns: list[Array] = []

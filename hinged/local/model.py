@@ -74,9 +74,13 @@ class LocalModel:
 
     # -- learning -------------------------------------------------------------------------------------------------
 
-    def learn(self, inputs: Inputs, labels: Sequence[Label], weights: Sequence[float] = ()) -> None:
+    def learn(
+        self, inputs: Inputs, labels: Sequence[Label], weights: Sequence[float] = (), *, verbose: bool = False
+    ) -> None:
         """Learn examples, in order. Raise ValueError for an invalid label or weight, or if the model is full; an event
-        whose examples are refused changes nothing. weights: factors of C, > 0; empty if each is 1.
+        whose examples are refused changes nothing.
+
+        weights: factors of C, > 0; empty if each is 1. verbose: whether to print a line after each part.
         """
         with as_value_errors():
             check_labels(labels)
@@ -84,6 +88,8 @@ class LocalModel:
                 end = min(begin + PART, len(labels))
                 part = inputs if end - begin == len(labels) else inputs.part(begin, end)
                 self._learn(part, labels[begin:end], weights[begin:end])
+                if verbose:
+                    self._print(f"{end:,} of {len(labels):,} examples")
 
     def _learn(self, inputs: Inputs, labels: Sequence[Label], weights: Sequence[float]) -> None:
         m = len(labels)
@@ -94,12 +100,24 @@ class LocalModel:
                 raise planned
         self._apply(plan.events)
 
-    def finish(self) -> bool:
-        """Optimise over all points. Return whether the solver reached its tolerance."""
+    def finish(self, *, verbose: bool = False) -> bool:
+        """Optimise over all points. Return whether the solver reached its tolerance. verbose: print a line."""
         finished = TrainingFinished(_now_ms())
         self._published = None
         outcome = self._model.apply(self._model.position + 1, finished)
+        if verbose:
+            self._print("finished")
         return outcome.finish is None or outcome.finish.converged
+
+    def _print(self, stage: str) -> None:
+        """Print the points, and how many predictions from before the labels were right."""
+        figures = self.figures()
+        points, right = figures["points"], figures["metrics"]["accuracy"]
+        told = [
+            f"{points:,} points" if points else "",
+            f"{100 * right:.2f} % right before they were learned" if right is not None else "",
+        ]
+        print(f"{stage}: {', '.join(filter(None, told))}", flush=True)  # noqa: T201
 
     def _apply(self, events: Sequence[ModelEvent]) -> None:
         check_events(self._model, events)

@@ -59,8 +59,7 @@ class SolverClassifier(ClassifierMixin, SolverEstimator):
         Whether `fit` continues the previous fit: with further epochs if X, y and weights are the same, else with new
         examples.
     verbose : bool
-        Whether `fit` prints a line after each pass, and after each round of finishing: the points, the duality gap, and
-        the number of other examples that violate.
+        Whether `fit` prints a line with its figures after each stage.
 
     Attributes
     ----------

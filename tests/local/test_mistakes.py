@@ -50,11 +50,10 @@ values = st.one_of(
 @settings(max_examples=150, deadline=None)
 def test_a_list_of_any_values_gets_one_prediction_each_or_is_refused(fitted, X):
     try:
-        found = fitted.predict(X)
+        found = len(fitted.predict(X))
     except (ValueError, TypeError) as error:
-        assert re.search(r"X|x\[|row|column|array|string|infinity|NaN|convert", str(error)), error
-    else:
-        assert len(found) == len(X)
+        found = str(error)
+    assert found == len(X) or re.search(r"X|x\[|row|column|array|string|infinity|NaN|convert", str(found))
 
 
 @pytest.mark.parametrize("missing", [None, float("nan"), 3, {"a": 1}])
@@ -109,7 +108,7 @@ def test_names_that_the_data_lack_are_told():
 def test_parameters_may_be_numbers_of_numpy_and_nothing_else_of_python():
     model = HingedClassifier(C=np.float32(2), half_life=np.int64(50), configuration={"points_max": np.int64(99)})
     assert model.fit(NUMBERS, Y).configuration_["points_max"] == 99
-    with pytest.raises(ValueError, match="kernel.type must be one of linear"):
+    with pytest.raises(ValueError, match=r"kernel.type must be one of linear"):
         HingedClassifier(kernel=np.dot).fit(NUMBERS, Y)
     with pytest.raises(ValueError, match="C: "):
         HingedClassifier(C=dt.date(2026, 1, 1)).fit(NUMBERS, Y)
@@ -119,7 +118,7 @@ def test_only_a_missing_value_gets_the_advice_about_missing_values():
     model = HingedClassifier().fit(NUMBERS, Y)
     with pytest.raises(ValueError, match="features='named', takes missing values"):
         model.predict([[1.0, np.nan]])
-    with pytest.raises(ValueError, match="must be finite and at most 1e.100 from 0$"):
+    with pytest.raises(ValueError, match=r"must be finite and at most 1e.100 from 0$"):
         model.predict([[1.0, 1e200]])
 
 
