@@ -116,7 +116,7 @@ def opened(data: bytes | bytearray) -> tuple[memoryview, bytes]:
         raise BadFrame(f"a frame has at least {_PREFIX.size} bytes, got {len(data)}")
     magic, checksum, header_bytes = _PREFIX.unpack_from(data)
     if magic != MAGIC:
-        raise BadFrame(f"a frame begins with {MAGIC!r}, got {magic!r}")
+        raise BadFrame(f"this is no file of hinged: it begins with {magic!r} instead of {MAGIC!r}")
     return memoryview(data)[_PREFIX.size : _PREFIX.size + header_bytes], checksum
 
 

@@ -19,21 +19,20 @@ from sklearn.utils.multiclass import check_classification_targets, unique_labels
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d, validate_data
 
 from hinged.frames import BadFrame, decode, encode, peek
-from hinged.local.inputs import DENSE, NAMED, SPARSE, TEXT, form_of, inputs_of, is_frame, taken, width_of
+from hinged.local.inputs import features_of, inputs_of, is_frame, taken
 from hinged.local.model import LocalModel
 from hinged.local.parts import label_of, labels_of, parts_of
 from hinged.service.data.classes import label_key, score_name
 from hinged.service.model.view import Decided
 from hinged.solvers.core.cores import on_cores
 from hinged.solvers.estimators.loading import EXPORT, read_feature_names, read_labels, with_weights
-from hinged.solvers.estimators.parameters import example_weights
+from hinged.solvers.estimators.parameters import check_no_gaps, example_weights
 from hinged.solvers.estimators.rare import warning_of_labels
 
 Array = np.ndarray[Any, Any]
 
 ESTIMATOR = "estimator"
 """The part of a file that only this estimator reads; a server ignores it."""
-FORMS = (DENSE, SPARSE, NAMED, TEXT)
 SEED_BOUND = 2**31 - 1
 
 
@@ -69,6 +68,8 @@ class HingedClassifier(ClassifierMixin, BaseEstimator):
         Number of examples after which an example counts half. None: never, except in machines of the race.
     finish : bool, default True
         Whether `fit` ends with an optimisation over all points.
+    verbose : bool, default False
+        Whether `fit` prints a line with its figures after each stage.
     random_state : int, RandomState or None, default 0
         Seed of the solver's random draws.
     n_jobs : int or None, default None
@@ -124,6 +125,7 @@ class HingedClassifier(ClassifierMixin, BaseEstimator):
     class_weight: Mapping[Any, float] | str | None = None
     half_life: int | None = None
     finish: bool = True
+    verbose: bool = False
     random_state: Any = 0
     n_jobs: int | None = None
     configuration: Mapping[str, Any] | None = None
@@ -170,14 +172,16 @@ class HingedClassifier(ClassifierMixin, BaseEstimator):
         weights = example_weights(sample_weight, len(y), some=True)
         taught = y if weights is None else y[weights > 0]
         classes, numbers = np.unique(y, return_inverse=True)
+        if isinstance(self.class_weight, Mapping):
+            compute_class_weight(self.class_weight, classes=classes, y=y)  # refuses labels that y lacks
         local = self._new(X, self._weights(np.unique(taught), taught))
         priced = self.class_weight is not None or bool(local.configuration.watched)
         warning = warning_of_labels(classes, numbers, weights, priced=priced)
         if warning is not None:
             warnings.warn(warning, stacklevel=2)
         with on_cores(effective_n_jobs(self.n_jobs)):
-            _learn(local, X, y, weights)
-            converged = local.finish() if self.finish else True
+            _learn(local, X, y, weights, verbose=self.verbose)
+            converged = local.finish(verbose=self.verbose) if self.finish else True
         self.classes_, self._local = classes, local
         if not converged:
             warnings.warn("finishing did not reach the solver's tolerance", ConvergenceWarning, stacklevel=2)
@@ -230,7 +234,8 @@ class HingedClassifier(ClassifierMixin, BaseEstimator):
         """Return X as `taken` returns it, and y as an array."""
         X = self._taken(X, reset=reset)
         if y is None:
-            raise ValueError("requires y to be passed, but the target y is None")
+            raise ValueError("HingedClassifier requires y to be passed, but the target y is None")
+        check_no_gaps(y)
         y = column_or_1d(y, warn=True)
         assert_all_finite(y, input_name="y")
         check_consistent_length(X if not is_frame(X) else X[X.columns[0]], y)
@@ -263,15 +268,12 @@ class HingedClassifier(ClassifierMixin, BaseEstimator):
 
     def _new(self, X: Any, weights: dict[str, float] | None, classes: Array | None = None) -> LocalModel:
         """Return a model without examples."""
-        if self.features is not None and self.features not in FORMS:
-            raise ValueError(f"features must be None or one of {', '.join(FORMS)}, got {self.features!r}")
-        form = self.features or (NAMED if self.columns else form_of(X))
         seed = self.random_state
         if not isinstance(seed, int | np.integer) or isinstance(seed, bool):
             seed = check_random_state(seed).randint(SEED_BOUND)
         parts = parts_of(
             self,
-            {"type": form, "dim": width_of(X)} if form in (DENSE, SPARSE) else {"type": form},
+            features_of(X, self.features, self.columns),
             seed=int(seed),
             classes=None if classes is None or len(classes) < 2 else labels_of(classes),
             class_weight=weights,
@@ -442,12 +444,12 @@ class HingedClassifier(ClassifierMixin, BaseEstimator):
         return estimator
 
 
-def _learn(local: LocalModel, X: Any, y: Array, weights: Array | None) -> None:
+def _learn(local: LocalModel, X: Any, y: Array, weights: Array | None, *, verbose: bool = False) -> None:
     """Let a model learn the examples whose weight is not 0. weights: factors of C (n,), None if each is 1."""
     inputs = inputs_of(X, local.configuration)
-    if weights is None:
-        local.learn(inputs, labels_of(y))
-        return
-    rows = np.flatnonzero(weights)
-    if rows.size:
-        local.learn(inputs.take(rows), labels_of(y[rows]), weights[rows].tolist())
+    factors: list[float] = []
+    if weights is not None:
+        rows = np.flatnonzero(weights)
+        inputs, y, factors = inputs.take(rows), y[rows], weights[rows].tolist()
+    if len(y):
+        local.learn(inputs, labels_of(y), factors, verbose=verbose)

@@ -20,15 +20,17 @@ from hinged.service.data.features.rows import dense_rows, sparse_rows
 from hinged.service.data.inputs import Inputs, Records
 from hinged.service.data.parts import Configuration
 from hinged.solvers.core.rows import BadRow
+from hinged.solvers.estimators.parameters import ABSENT
 
 Array = np.ndarray[Any, Any]
 
 NUMBERS = "biuf"
 """NumPy's kinds of types that are numbers or booleans."""
-ABSENT = frozenset({"NoneType", "NAType", "NaTType"})
-"""Types of a missing value: None, and two types of pandas."""
 PLAIN = frozenset({str, int, float, bool})
 DENSE, SPARSE, NAMED, TEXT = "dense", "sparse", "named", "text"
+FORMS = (DENSE, SPARSE, NAMED, TEXT)
+TABLES = "a matrix, a data frame, or a list of texts or dictionaries"
+MISSING = "; a model whose first X has a missing value, or with features='named', takes missing values"
 
 
 def is_frame(X: Any) -> bool:
@@ -37,14 +39,18 @@ def is_frame(X: Any) -> bool:
 
 
 def taken(X: Any) -> Any:
-    """Return X as a sparse matrix, a data frame, an array, or a list of texts or dictionaries."""
+    """Return X as a sparse matrix, a data frame, an array, or a list of texts or dictionaries. Raise ValueError for a
+    single text or dictionary, and for any other value that is not a table.
+    """
     if sparse.issparse(X) or is_frame(X):
         return X
-    if isinstance(X, list | tuple) or getattr(X, "ndim", 1) == 1:
-        values = _listed(X) if hasattr(X, "__len__") else []
-        if values and isinstance(values[0], str | Mapping):
+    if isinstance(X, list | tuple) or hasattr(X, "to_list") or getattr(X, "ndim", 0) == 1:
+        values = _listed(X)
+        if any(isinstance(value, str | Mapping) for value in values):
             return values
     array = np.asarray(X)
+    if not array.ndim:
+        raise ValueError(f"X must be {TABLES}, got {X!r:.80}")
     if array.dtype.kind == "O":  # numbers among objects, for example of a data frame that became an array
         try:
             return array.astype(np.float64)
@@ -54,21 +60,42 @@ def taken(X: Any) -> Any:
 
 
 def form_of(X: Any) -> str:
-    """Return the kind of features for an X: 'dense', 'sparse', 'named' or 'text'."""
+    """Return the kind of features for an X: 'dense', 'sparse', 'named' or 'text'.
+
+    The first text or dictionary of a list decides.
+    """
     if sparse.issparse(X):
         return SPARSE
     if is_frame(X):
         columns = [_numbers(X[name]) for name in X.columns]
         return DENSE if columns and all(c is not None and not np.isnan(c).any() for c in columns) else NAMED
-    if isinstance(X, list) and X and isinstance(X[0], str):
-        return TEXT
-    if isinstance(X, list) and X and isinstance(X[0], Mapping):
-        return NAMED
+    if isinstance(X, list):
+        return TEXT if isinstance(next(x for x in X if isinstance(x, str | Mapping)), str) else NAMED
     return NAMED if X.dtype.kind not in NUMBERS or np.isnan(X).any() else DENSE
 
 
+def features_of(X: Any, form: str | None, columns: Mapping[str, str] | None) -> dict[str, Any]:
+    """Return the features of a new model: their kind and width. Raise ValueError for an unknown kind or column.
+
+    form: the kind that the user asked for. columns: kinds of columns by name.
+    """
+    if form is not None and form not in FORMS:
+        raise ValueError(f"features must be None or one of {', '.join(FORMS)}, got {form!r}")
+    if columns and is_frame(X) and (unknown := columns.keys() - set(map(str, X.columns))):
+        raise ValueError(f"columns must be names of columns of X, got {min(unknown)!r}")
+    form = form or (NAMED if columns else form_of(X))
+    return {"type": form, "dim": width_of(X)} if form in (DENSE, SPARSE) else {"type": form}
+
+
+def _refuse_list(X: Any) -> None:
+    if isinstance(X, list):
+        asked = "a matrix or data frame of numbers, as in the first X or in `features`"
+        raise ValueError(f"X must be {asked}, got a list with {X[0]!r:.80}")  # noqa: TRY004  as for other tables
+
+
 def width_of(X: Any) -> int:
-    """Return the number of columns of a matrix or data frame."""
+    """Return the number of columns of a matrix or data frame. Raise ValueError for a list."""
+    _refuse_list(X)
     return len(X.columns) if is_frame(X) else int(X.shape[1])
 
 
@@ -86,10 +113,8 @@ def inputs_of(X: Any, configuration: Configuration) -> Inputs:
         X = _matrix(X)
         return dense_rows(X, configuration)
     except BadRow as error:
-        raise ValueError(
-            f"row {error.row} of X: {error.reason}; a model whose first X has a missing value, or with "
-            "features='named', takes missing values"
-        ) from None
+        missing = np.isnan(X.data if sparse.issparse(X) else X[error.row]).any()
+        raise ValueError(f"row {error.row} of X: {error.reason}{MISSING if missing else ''}") from None
 
 
 def _records(X: Any, form: str) -> Iterable[Mapping[str, Any]]:
@@ -101,8 +126,8 @@ def _records(X: Any, form: str) -> Iterable[Mapping[str, Any]]:
         columns = [_values(X[name]) for name in X.columns]
     elif isinstance(X, list):
         if form == TEXT:
-            return ({TEXT: str(text)} for text in X)
-        return ({str(name): value_of(name, value) for name, value in x.items()} for x in X)
+            return ({TEXT: value_of(TEXT, text)} for text in X)
+        return (_record(row, x) for row, x in enumerate(X))
     else:
         X = np.asarray(X)
         names = [f"x{k}" for k in range(X.shape[1])]
@@ -112,6 +137,12 @@ def _records(X: Any, form: str) -> Iterable[Mapping[str, Any]]:
             raise ValueError(f"a model of texts takes a list of texts or one column, got {len(columns)} columns")
         names = [TEXT]
     return (dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True))
+
+
+def _record(row: int, x: Any) -> dict[str, Any]:
+    if not isinstance(x, Mapping):
+        raise ValueError(f"X[{row}] must be a dictionary of values by name, as in the first X, got {x!r:.80}")  # noqa: TRY004
+    return {str(name): value_of(name, value) for name, value in x.items()}
 
 
 def _values(column: Any) -> list[Any]:
@@ -145,6 +176,7 @@ def value_of(name: object, value: Any) -> Any:
 
 def _matrix(X: Any) -> Array:
     """Return the numbers of a data frame or matrix. Raise ValueError if a column has other values."""
+    _refuse_list(X)
     if not is_frame(X):
         return np.asarray(X)
     columns: list[Array] = []

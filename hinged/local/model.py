@@ -56,7 +56,7 @@ class LocalModel:
     def create(cls, parts: dict[str, Any]) -> Self:
         """Create a model from the parts of a configuration, as `PUT /models/{model}` does. Raise ValueError."""
         with as_value_errors():
-            configuration = new_configuration(json.dumps(parts), SETTINGS)
+            configuration = new_configuration(json.dumps(parts, default=_plain), SETTINGS)
         warm_up(configuration.solver, configuration.dtype, (LEARN, FINISH), partial(_tell, configuration.solver))
         model = Model(NAME, configuration, **SETTINGS.model_sizes)
         model.apply(1, ModelCreated(configuration.model_dump(mode="json"), _now_ms()))
@@ -74,9 +74,13 @@ class LocalModel:
 
     # -- learning -------------------------------------------------------------------------------------------------
 
-    def learn(self, inputs: Inputs, labels: Sequence[Label], weights: Sequence[float] = ()) -> None:
+    def learn(
+        self, inputs: Inputs, labels: Sequence[Label], weights: Sequence[float] = (), *, verbose: bool = False
+    ) -> None:
         """Learn examples, in order. Raise ValueError for an invalid label or weight, or if the model is full; an event
-        whose examples are refused changes nothing. weights: factors of C, > 0; empty if each is 1.
+        whose examples are refused changes nothing.
+
+        weights: factors of C, > 0; empty if each is 1. verbose: whether to print a line after each part.
         """
         with as_value_errors():
             check_labels(labels)
@@ -84,6 +88,8 @@ class LocalModel:
                 end = min(begin + PART, len(labels))
                 part = inputs if end - begin == len(labels) else inputs.part(begin, end)
                 self._learn(part, labels[begin:end], weights[begin:end])
+                if verbose:
+                    self._print(f"{end:,} of {len(labels):,} examples")
 
     def _learn(self, inputs: Inputs, labels: Sequence[Label], weights: Sequence[float]) -> None:
         m = len(labels)
@@ -94,12 +100,24 @@ class LocalModel:
                 raise planned
         self._apply(plan.events)
 
-    def finish(self) -> bool:
-        """Optimise over all points. Return whether the solver reached its tolerance."""
+    def finish(self, *, verbose: bool = False) -> bool:
+        """Optimise over all points. Return whether the solver reached its tolerance. verbose: print a line."""
         finished = TrainingFinished(_now_ms())
         self._published = None
         outcome = self._model.apply(self._model.position + 1, finished)
+        if verbose:
+            self._print("finished")
         return outcome.finish is None or outcome.finish.converged
+
+    def _print(self, stage: str) -> None:
+        """Print the points, and how many predictions from before the labels were right."""
+        figures = self.figures()
+        points, right = figures["points"], figures["metrics"]["accuracy"]
+        told = [
+            f"{points:,} points" if points else "",
+            f"{100 * right:.2f} % right before they were learned" if right is not None else "",
+        ]
+        print(f"{stage}: {', '.join(filter(None, told))}", flush=True)  # noqa: T201
 
     def _apply(self, events: Sequence[ModelEvent]) -> None:
         check_events(self._model, events)
@@ -172,6 +190,11 @@ def as_value_errors() -> Iterator[None]:
         yield
     except ServiceError as error:
         raise ValueError(error.message) from None
+
+
+def _plain(value: object) -> Any:
+    """Return a number of NumPy as a number, and the text of any other value, which the configuration then refuses."""
+    return value.item() if isinstance(value, np.generic) else repr(value)
 
 
 def _now_ms() -> int:

@@ -8,7 +8,6 @@ from typing import Any, Protocol
 import numpy as np
 
 from hinged.service.data.classes import Label
-from hinged.solvers.estimators.files import plain
 
 
 class SharedParameters(Protocol):
@@ -30,13 +29,13 @@ def parts_of(said: SharedParameters, features: Mapping[str, Any], **more: Any) -
     """
     kinds = {} if said.columns is None else {"columns": {name: {"type": kind} for name, kind in said.columns.items()}}
     kernel = "polynomial" if said.kernel == "poly" else said.kernel or (None if said.gamma is None else "rbf")
-    gamma = {} if said.gamma is None else {"gamma": plain("gamma", said.gamma)}
+    gamma = {} if said.gamma is None else {"gamma": said.gamma}
     parts = {
         "solver": said.solver,
-        "C": plain("C", said.C),
+        "C": said.C,
         "kernel": None if kernel is None else {"type": kernel, **gamma},
         "features": {**features, **kinds},
-        "half_life": None if said.half_life is None else {"examples": plain("half_life", said.half_life)},
+        "half_life": None if said.half_life is None else {"examples": said.half_life},
         **more,
     }
     return {name: value for name, value in parts.items() if value is not None} | dict(said.configuration or {})

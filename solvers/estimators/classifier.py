@@ -22,7 +22,7 @@ from hinged.solvers.core.rows import Rows
 from hinged.solvers.core.solver import class_numbers
 from hinged.solvers.estimators.base import Learner
 from hinged.solvers.estimators.estimator import FLOATS, SolverEstimator, counting, rows_for, scaled
-from hinged.solvers.estimators.parameters import example_weights
+from hinged.solvers.estimators.parameters import check_no_gaps, example_weights
 from hinged.solvers.estimators.probabilities import inverse_temperature, probabilities
 from hinged.solvers.estimators.progress import tell
 from hinged.solvers.estimators.rare import warning_of_labels
@@ -59,8 +59,7 @@ class SolverClassifier(ClassifierMixin, SolverEstimator):
         Whether `fit` continues the previous fit: with further epochs if X, y and weights are the same, else with new
         examples.
     verbose : bool
-        Whether `fit` prints a line after each pass, and after each round of finishing: the points, the duality gap, and
-        the number of other examples that violate.
+        Whether `fit` prints a line with its figures after each stage.
 
     Attributes
     ----------
@@ -113,6 +112,7 @@ class SolverClassifier(ClassifierMixin, SolverEstimator):
         """
         self._check_parameters()
         goes_on = self.warm_start and self.__sklearn_is_fitted__()
+        check_no_gaps(y)
         X, y = validate_data(self, X, y, accept_sparse="csr", dtype=FLOATS, reset=not goes_on)
         check_classification_targets(y)
         weights = example_weights(sample_weight, len(y), some=not goes_on)
@@ -222,6 +222,7 @@ class SolverClassifier(ClassifierMixin, SolverEstimator):
                 "class_weight 'balanced' is not supported for partial_fit. Pass the weights of "
                 "compute_class_weight('balanced', classes=classes, y=y) as a dict instead"
             )
+        check_no_gaps(y)
         X, y = validate_data(self, X, y, accept_sparse="csr", dtype=FLOATS, reset=first)
         check_classification_targets(y)
         weights = example_weights(sample_weight, len(y), some=first)

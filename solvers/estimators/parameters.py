@@ -38,6 +38,27 @@ def example_weights(sample_weight: Any, count: int, *, some: bool) -> np.ndarray
     return weights
 
 
+ABSENT = frozenset({"NoneType", "NAType", "NaTType"})
+"""Types of a missing value: None, and two types of pandas."""
+
+
+def check_no_gaps(y: Any) -> None:
+    """Refuse labels that are missing, and labels of which some are texts. scikit-learn says of these only that they
+    cannot be compared.
+    """
+    values = np.asarray(y)
+    if values.dtype.kind != "O" or values.ndim != 1:
+        return
+    labels = values.tolist()
+    for place, label in enumerate(labels):
+        if type(label).__name__ in ABSENT or (isinstance(label, float) and np.isnan(label)):
+            raise ValueError(f"Input y contains NaN: y[{place}] is {label!r}; leave out examples without a label")
+    texts = [isinstance(label, str) for label in labels]
+    if any(texts) and not all(texts):
+        got = f"{labels[texts.index(True)]!r} and {labels[texts.index(False)]!r}"
+        raise ValueError(f"y must not mix texts with other labels, got {got}")
+
+
 POSITIVE = rules_of(Solver)["C"]
 
 

@@ -236,6 +236,20 @@ def test_the_weights_of_rare_classes_may_be_balanced():
     assert balanced.configuration_["class_weight"]["1"] == pytest.approx(400 / (2 * y.sum()))
 
 
+def test_verbose_tells_how_far_a_fit_is_and_changes_nothing(capsys, monkeypatch):
+    X, y = load_breast_cancer(return_X_y=True)
+    silent = HingedClassifier().fit(X[:250], y[:250])
+    assert capsys.readouterr().out == ""
+    loud = HingedClassifier(verbose=True).fit(X[:250], y[:250])
+    begin, end = capsys.readouterr().out.splitlines()
+    assert begin.startswith("250 of 250 examples: 250 points, 9")
+    assert end.startswith("finished: 250 points, 9")
+    assert (loud.decision_function(X) == silent.decision_function(X)).all()
+    monkeypatch.setattr("hinged.local.model.PART", 100)
+    HingedClassifier(verbose=True, finish=False).fit(X[:250], y[:250])
+    assert [line.split(" ")[0] for line in capsys.readouterr().out.splitlines()] == ["100", "200", "250"]
+
+
 def test_it_can_be_searched():
     X, y = load_iris(return_X_y=True)
     search = GridSearchCV(HingedClassifier(solver="lasvm"), {"C": [0.1, 10.0], "kernel": ["rbf", "laplacian"]}, cv=2)
