@@ -5,8 +5,9 @@ response, or the error that httpx raised. At the end, the generator returns the 
 therefore made here; a client only sends and sleeps.
 
 The exchange sends the same bytes again, after a growing pause, if the connection broke, a queue is full (429), the
-server is not ready (503) or a proxy finds no server (502, 504). Retries are safe, because each example gets an id
-before the first try. While a model is being loaded or compiled, the exchange waits, and these tries do not count.
+server is not ready (503), a proxy finds no server (502, 504), or servers name each other as the owner of a model (307).
+Retries are safe, because each example gets an id before the first try. While a model is being loaded or compiled, the
+exchange waits, and these tries do not count.
 """
 
 from __future__ import annotations
@@ -117,7 +118,7 @@ def exchange(url: str, call: Call[Any], tries_max: int, owners: dict[str, str] |
         if isinstance(outcome, httpx.Response):
             if call.gone is not None and attempt > 1 and outcome.status_code == httpx.codes.NOT_FOUND:
                 return dict(call.gone)
-            if outcome.status_code not in RETRIED_STATUSES or attempt >= tries_max:
+            if not (outcome.status_code in RETRIED_STATUSES or way.leads_on(outcome)) or attempt >= tries_max:
                 return _read(call, outcome)
             pause_s = _retry_after_s(outcome)
         elif not isinstance(outcome, RETRIED_ERRORS) or attempt >= tries_max:

@@ -345,6 +345,14 @@ def test_a_client_with_one_try_does_not_wait_for_a_model_and_no_client_waits_for
     assert len(server.requests) > 3
 
 
+def test_servers_that_name_each_other_as_the_owner_are_asked_again(server, client):
+    redirect = 307, b"", {"location": f"{server.url}/models/m/learn"}  # as while a model is on its way
+    server.script = [redirect] * (exchange.HOPS_MAX + 1)
+    server.answer = lambda *_: (200, {"position": 1, "results": []})
+    assert client.learn("m", [{"id": "a", "x": [1.0], "y": 1}])["position"] == 1
+    assert len({str(body) for _, _, body in server.requests}) == 1
+
+
 @pytest.mark.parametrize("status", [400, 403, 404, 409, 413, 415, 422, 500, 507])
 def test_a_refusal_is_raised_at_once_with_all_its_details(server, client, status):
     server.script = [(status, error("a_code", "a sentence", index=3), {})]

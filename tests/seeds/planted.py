@@ -1,0 +1,49 @@
+"""Faults put into the product on purpose. The simulation must find each of them."""
+
+from contextlib import contextmanager
+from unittest import mock
+
+from hinged.service.engine.history import ModelHistory
+from hinged.service.store.redis import scripts
+from hinged.service.store.redis.nodes import Nodes
+from hinged.service.store.redis.scripts import Script
+
+COMPARED = "if held and tonumber(held) > tonumber(epoch) then return {'fenced', held} end"
+
+
+@contextmanager
+def epoch_not_compared():
+    """Let a server append although another server has claimed the model."""
+    assert COMPARED in scripts.APPEND.text
+    with mock.patch.object(scripts, "APPEND", Script(scripts.APPEND.text.replace(COMPARED, ""))):
+        yield
+
+
+@contextmanager
+def acknowledged_before_fsync():
+    """Acknowledge an append before Redis has fsynced it."""
+    call = Nodes.call
+
+    def at_once(nodes, script, keys, arguments, *, lasting=False):
+        return call(nodes, script, keys, arguments, lasting=lasting and script is not scripts.APPEND)
+
+    with mock.patch.object(Nodes, "call", at_once):
+        yield
+
+
+@contextmanager
+def not_loaded_to_the_end():
+    """Serve a claimed model before the last event of its log is applied."""
+
+    def newest(history):
+        return history._fold(max(1, history.store.end(history.name) - 1))
+
+    with mock.patch.object(ModelHistory, "newest", newest):
+        yield
+
+
+PLANTED = {
+    "epoch": epoch_not_compared,
+    "fsync": acknowledged_before_fsync,
+    "load": not_loaded_to_the_end,
+}
