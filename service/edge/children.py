@@ -63,8 +63,8 @@ class Children:
             started = loop.time()
             try:
                 process = self._running[number] = await self._begin(number)
-            except OSError as error:  # not enough memory, or too many processes
-                what = f"cannot be started: {error}"
+            except (OSError, RuntimeError, MemoryError) as error:  # not enough memory, or too many processes or threads
+                what = f"cannot be started: {error!r}"
             else:
                 if self._stopping.is_set():  # the server may have begun to stop meanwhile
                     process.terminate()

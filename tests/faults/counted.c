@@ -24,8 +24,8 @@
 
 #define REAL(name) ((__typeof__(&name))dlsym(RTLD_NEXT, #name))
 
-enum kind { OPEN, READ, WRITE, SYNC, NAME, TRUNCATE, ALLOCATE, ACCEPT, RECEIVE, SEND, THREAD, KINDS };
-static const int ERRORS[KINDS] = {EMFILE, EIO, ENOSPC, EIO, EIO, EIO, ENOMEM, EMFILE, ECONNRESET, EPIPE, EAGAIN};
+enum kind { OPEN, READ, WRITE, SYNC, NAME, TRUNCATE, ALLOCATE, ACCEPT, RECEIVE, SEND, THREAD, CONNECT, KINDS };
+static const int ERRORS[KINDS] = {EMFILE, EIO, ENOSPC, EIO, EIO, EIO, ENOMEM, EMFILE, ECONNRESET, EPIPE, EAGAIN, ECONNREFUSED};
 
 struct counted { int64_t armed, kind, nth, once, failed, counts[KINDS]; };
 
@@ -126,6 +126,8 @@ ssize_t sendmsg(int file, const struct msghdr *message, int flags) { return is_t
 ssize_t recvmsg(int file, struct msghdr *message, int flags) { return is_tcp(file) && fails(RECEIVE) ? -1 : REAL(recvmsg)(file, message, flags); }
 int accept4(int file, struct sockaddr *address, socklen_t *size, int flags) { return is_tcp(file) && fails(ACCEPT) ? -1 : REAL(accept4)(file, address, size, flags); }
 int accept(int file, struct sockaddr *address, socklen_t *size) { return is_tcp(file) && fails(ACCEPT) ? -1 : REAL(accept)(file, address, size); }
+
+int connect(int file, const struct sockaddr *address, socklen_t size) { return address->sa_family == AF_INET && fails(CONNECT) ? -1 : REAL(connect)(file, address, size); }
 
 int pthread_create(pthread_t *thread, const pthread_attr_t *how, void *(*begin)(void *), void *given)
 {

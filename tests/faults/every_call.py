@@ -1,6 +1,6 @@
 """Each call that can fail fails once at its n-th use, for n = 1, 2, 3 and so on.
 
-    TMPDIR=/dev/shm python -m tests.faults.every_call --most 40
+    TMPDIR=/dev/shm python -m tests.faults.every_call --most 40 [--store redis] [--processes 2]
 
 A short history runs on a server: it starts, creates models, learns, is killed and starts again, corrects, forgets,
 labels, takes snapshots, and stops. A library (counted.c) counts the calls of each kind. Then the history is repeated,
@@ -25,21 +25,25 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from contextlib import closing
+from contextlib import ExitStack, closing
 from pathlib import Path
 
 import httpx
 
 from hinged.service.model.events import decode_event
 from hinged.service.model.events.learning import ExamplesLearned
-from hinged.service.store.sqlite import SQLiteStore
+from hinged.service.peers.ring import owner_of
+from hinged.service.settings import Settings
+from hinged.service.store.choice import open_part
 from tests.faults.scene import compiled
 from tests.faults.under_load import SIZES
 from tests.helpers import server, zygote
-from tests.helpers.server import PLAIN, RunningServer, eventually
+from tests.helpers.redis_server import RedisServer
+from tests.helpers.server import PLAIN, RunningServer, ended, eventually, wait_for_children
 from tests.helpers.states import digest_of, load_model
 
-KINDS = ("open", "read", "write", "sync", "name", "truncate", "allocate", "accept", "receive", "send", "thread")
+DISK = ("open", "read", "write", "sync", "name", "truncate")
+KINDS = (*DISK, "allocate", "accept", "receive", "send", "thread", "connect")
 ERRORS = {"unavailable", "store_unavailable", "queue_full"}
 UNFORESEEN = {"allocate": "MemoryError", "read": r"sqlite3\.DatabaseError|hinged\.service\.store\.base\.Damaged"}
 """Errors that may be answered as internal, with a traceback in the log, by kind of call. A disk that cannot be read
@@ -67,9 +71,10 @@ class Broken(Exception):
 class History:
     """A history with at most one fault. `results` counts what is wrong."""
 
-    def __init__(self, folder, library, fault, results):
-        """fault: kind, number of the call, and whether only this call fails; or None."""
+    def __init__(self, folder, library, fault, results, more):
+        """fault: kind, number of the call, and whether only this call fails; or None. more: settings of the server."""
         self.results, self.fault = results, fault
+        self.more = {**more, "redis_namespace": folder.name}
         self.root = folder / "disk"
         self.root.mkdir()
         control = folder / "counted"
@@ -77,7 +82,7 @@ class History:
         with control.open("r+b") as file:
             self.counted = Counted.from_buffer(mmap.mmap(file.fileno(), ctypes.sizeof(Counted)))
         self.counted.kind = -1
-        self.server = RunningServer(self.root / "data", snapshot_examples=15, cache_mb=1)
+        self.server = RunningServer(self.root / "data", snapshot_examples=15, cache_mb=1, **self.more)
         self.server.log = folder / "server.log"
         self.server.env |= {"LD_PRELOAD": str(library), "COUNTED": str(control), "COUNTED_FILES": str(self.root)}
         self.http = httpx.Client(timeout=HUNG_S, verify=PLAIN, base_url=self.server.url)
@@ -97,7 +102,7 @@ class History:
         except Broken as error:
             self.results[str(error)] += 1
             print(f"{self.fault}: {error}: {self.server.log.read_text()[-3000:]}", flush=True)
-            self.server.kill()
+            self.server.kill_all()
         finally:
             self.http.close()
         self.results["faults"] += self.counted.failed > 0
@@ -201,9 +206,10 @@ class History:
         except AssertionError:
             self.results["kept"] += 1
             print(f"{self.fault}: kept {self.open()}", flush=True)
+        children = wait_for_children(self.server.process.pid, 0)
         self.server.process.terminate()
         end = time.monotonic() + 2 * HUNG_S
-        while self.server.process.poll() is None:
+        while self.server.process.poll() is None or not all(map(ended, children)):
             if time.monotonic() > end:
                 raise Broken("hung")
             time.sleep(0.02)
@@ -214,9 +220,9 @@ class History:
                 print(f"{self.fault}: {error} in {log}", flush=True)
 
     def open(self):
-        """Return the number of open files and of threads."""
-        own = Path(f"/proc/{self.server.process.pid}")
-        return len([*(own / "fd").iterdir()]), len([*(own / "task").iterdir()])
+        """Return the number of open files and of threads of the process that has most."""
+        pids = [self.server.process.pid, *wait_for_children(self.server.process.pid, 0)]
+        return tuple(max(len([*Path(f"/proc/{pid}/{what}").iterdir()]) for pid in pids) for what in ("fd", "task"))
 
     def is_at_rest(self):
         files, threads = self.open()
@@ -224,16 +230,20 @@ class History:
 
     def check(self):
         """Compare the store with what was acknowledged, and the state from a snapshot with the state from the log."""
-        with closing(SQLiteStore(self.root / "data")) as store:
-            states = {name: load_model(store, name, **SIZES) for name in store.models()}
-            ids = {name: Counter(ids_of(store, name)) for name in states}
-            store.snapshots = lambda _: []
-            folded = {name: load_model(store, name, **SIZES) for name in states}
+        settings = Settings(data_dir=self.root / "data", **self.more)
+        division = settings.processes if settings.processes > 1 else 0
         for name, learned in self.learned.items():
-            found = ids.get(name, Counter())
+            number = owner_of(name, division) if division else 1
+            with closing(open_part(settings, number, division)) as store:
+                if name not in store.models():
+                    self.results["lost"] += len(learned)
+                    continue
+                state, found = load_model(store, name, **SIZES), Counter(ids_of(store, name))
+                store.snapshots = lambda _: []
+                folded = load_model(store, name, **SIZES)
             self.results["lost"] += len(learned.keys() - found.keys())
             self.results["twice"] += len(found.keys() - self.sent) + sum(found.values()) - len(found)
-            self.results["unequal"] += name in states and digest_of(states[name]) != digest_of(folded[name])
+            self.results["unequal"] += digest_of(state) != digest_of(folded)
 
     def compare(self):
         """Compare what the server says about the examples with what was acknowledged."""
@@ -253,11 +263,11 @@ def ids_of(store, name):
             yield from (given for given in event.ids if given is not None)
 
 
-def run(folder, library, fault, results):
+def run(folder, library, fault, results, more):
     """Run one history in a folder of its own; return the counts of its calls."""
     with tempfile.TemporaryDirectory(dir=folder) as own:
         results["runs"] += fault is not None
-        return History(Path(own), library, fault, results).run()
+        return History(Path(own), library, fault, results, more).run()
 
 
 def numbers_of(count, most):
@@ -268,12 +278,15 @@ def numbers_of(count, most):
     return [*range(1, first + 1), *rest[::step]]
 
 
-def main(most, kinds=KINDS, seed=1):
+def main(most, kinds=KINDS, seed=1, store="sqlite", processes=1):
     """Let up to `most` calls of each kind fail, each once and lastingly; return the results."""
     results = Counter(lost=0, twice=0, hung=0, unclear=0, kept=0, unequal=0)
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
+        more = {"processes": processes}
+        if store == "redis":
+            more["store"] = stack.enter_context(RedisServer(Path(folder) / "redis")).url
         library = compiled("counted.c", folder)
-        counts = dict(zip(KINDS, run(folder, library, None, results), strict=True))
+        counts = dict(zip(KINDS, run(folder, library, None, results, more), strict=True))
         print("calls:", counts, flush=True)
         faults = [
             (kind, number, once)
@@ -283,7 +296,7 @@ def main(most, kinds=KINDS, seed=1):
         ]
         random.Random(seed).shuffle(faults)
         for fault in faults:
-            run(folder, library, fault, results)
+            run(folder, library, fault, results, more)
     return results
 
 
@@ -294,8 +307,10 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--most", type=int, default=20, help="calls of each kind that fail")
     parser.add_argument("--kinds", default=",".join(KINDS))
+    parser.add_argument("--store", choices=("sqlite", "redis"), default="sqlite")
+    parser.add_argument("--processes", type=int, default=1)
     options = parser.parse_args()
     server.forked = zygote.start  # the servers start many times
-    results = main(options.most, options.kinds.split(","))
+    results = main(options.most, options.kinds.split(","), store=options.store, processes=options.processes)
     print(", ".join(f"{what}: {count}" for what, count in results.items()))
     sys.exit(any(results[fault] for fault in FAULTS))

@@ -58,3 +58,27 @@ def test_a_stop_does_not_wait_for_a_planned_restart(monkeypatch, caplog, start):
             await started.stop(PATIENCE_S)
 
     asyncio.run(watched())
+
+
+@pytest.mark.parametrize("error", [OSError("processes"), RuntimeError("can't start new thread"), MemoryError()])
+def test_a_process_is_retried_after_any_lack_of_the_system(monkeypatch, caplog, start, error):
+    """Below Python 3.12, asyncio starts a thread for each process, after the process has begun."""
+    real, failed, ended = asyncio.create_subprocess_exec, [], []
+
+    async def once(*given, **more):
+        begun = await real(*given, **more)
+        if not failed:
+            failed.append(begun)
+            raise error
+        return begun
+
+    async def watched():
+        started = start(lambda number, code: ended.append((number, code)))
+        await until(lambda: ended)
+        await started.stop(PATIENCE_S)
+
+    monkeypatch.setattr(sys, "executable", ENDS)
+    monkeypatch.setattr(asyncio, "create_subprocess_exec", once)
+    asyncio.run(watched())
+    assert ended == [(1, 0)]
+    assert "process 1 cannot be started" in caplog.text
