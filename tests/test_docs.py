@@ -183,6 +183,13 @@ def test_the_page_about_upgrades_lists_the_formats_and_events_that_this_version_
     assert sorted(listed) == sorted(KINDS)
 
 
+@pytest.mark.parametrize("document", [name for name in DOCUMENTS if name.startswith("docs/") and "/lab/" not in name])
+def test_a_document_that_installs_hinged_says_from_where(document):
+    text = (ROOT / document).read_text()
+    installs = re.search(r"""pip install (--\S+ )*["']?hinged""", text)
+    assert not installs or "no package index" in text or "](../package.md" in text
+
+
 @pytest.mark.parametrize("document", DOCUMENTS)
 def test_links_between_documents_resolve(document):
     text = re.sub(r"```.*?```", "", (ROOT / document).read_text(), flags=re.DOTALL)

@@ -55,7 +55,7 @@ STREAMS = re.compile(r"^hinged_open_streams (\S+)$", re.MULTILINE)
 READY_S = 600.0
 NOTE_S = 10.0
 LOOK_S = 0.2  # seconds between two looks for answers of a person
-COMPILED = re.compile(r"compiled \d+ of \d+ functions")
+COMPILED = re.compile(r"compiled \d+ functions")
 """A line in the server's log while the server compiles."""
 
 

@@ -36,8 +36,19 @@ ANSWER_S = 3.0  # seconds that the server may take
 SECRET = re.compile(r"TOKEN|PASSWORD|SECRET|KEY$")
 
 
+def _local_address() -> str:
+    """Return the address of the server that these settings start on this machine."""
+    port = os.environ.get("HINGED_PORT", "")
+    return f"http://127.0.0.1:{port}" if re.fullmatch("[1-9][0-9]{0,4}", port) else URL
+
+
 @click.command(epilog="Example: hinged doctor > report.txt")
-@click.option("--url", envvar="HINGED_URL", default=URL, show_default=True, help="Address of the server.  [HINGED_URL]")
+@click.option(
+    "--url",
+    envvar="HINGED_URL",
+    default=_local_address,
+    help="Address of the server.  [HINGED_URL; or HINGED_PORT, 8000, on this machine]",
+)
 @click.option(
     "--data-dir", type=DIRECTORY, envvar="HINGED_DATA_DIR", default=Path("data"), help="Folder of its data.  [data]"
 )

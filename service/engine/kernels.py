@@ -29,7 +29,7 @@ async def load_kernels(run: Callable[..., Awaitable[Any]]) -> None:
         if told == started:
             if BROUGHT.is_dir() and not may_run_brought():
                 log.info("the package's kernels are for other versions of Python and numba, or for another processor")
-            log.info("compiling the kernels, as the first start on a machine does, which takes 10 to 30 s")
+            log.info("compiling the kernels, as the first start on a machine does, which takes 12 s on two idle cores")
         elif time.monotonic() - told >= TOLD_EVERY_S:
             log.info("compiled %d functions", compiled_so_far())
         else:

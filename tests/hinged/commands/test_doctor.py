@@ -25,6 +25,20 @@ def test_it_describes_the_machine_without_secrets_even_without_a_server(tmp_path
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize(
+    ("env", "address"),
+    [
+        ({}, "http://127.0.0.1:8000"),
+        ({"HINGED_PORT": "9"}, "http://127.0.0.1:9"),
+        ({"HINGED_PORT": "tcp://10.0.0.1:8000"}, "http://127.0.0.1:8000"),
+        ({"HINGED_PORT": "9", "HINGED_URL": "http://127.0.0.1:7"}, "http://127.0.0.1:7"),
+    ],
+)
+def test_it_asks_the_server_that_the_settings_start(env, address):
+    done = hinged("doctor", "--json", env={"HINGED_URL": "", **env})
+    assert json.loads(done.stdout)["server"]["address"] == address
+
+
 @pytest.mark.long
 def test_it_describes_the_server(real):
     text = hinged("doctor", env={"HINGED_URL": real.url}).stdout
