@@ -1,4 +1,4 @@
-"""What happens in a run: the operations of the clients, and the faults. A seed gives one scenario."""
+"""A scenario: the operations of the clients, and the faults. Each seed gives one scenario."""
 
 import random
 from dataclasses import dataclass, replace
