@@ -94,8 +94,8 @@ if held and tonumber(held) > tonumber(ARGV[1]) then return {'fenced', held} end
 # ARGV: epoch, then as in JOIN, the mark (a time) of the last answer, and when the last answered heartbeat expires. The
 # mark 0 asks for everything. If Redis has lost that heartbeat, it may also have lost changes that the server knows, so
 # the answer has everything. Returns the time, the new mark, whether the rest is complete, the nodes, the owners and the
-# models. If the rest is not complete, the script also returns the names of the changed models. Nodes that have been gone
-# for an hour are removed.
+# models. If the rest is not complete, the script also returns the names of the changed models. Nodes that have been
+# gone for an hour are removed.
 BEAT = Script(
     "#!lua flags=allow-oom"
     + _NOW
