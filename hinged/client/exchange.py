@@ -5,9 +5,9 @@ response, or the error that httpx raised. At the end, the generator returns the 
 therefore made here; a client only sends and sleeps.
 
 The exchange sends the same bytes again, after a growing pause, if the connection broke, a queue is full (429), the
-server is not ready (503), a proxy finds no server (502, 504), or servers name each other as the owner of a model (307).
-Retries are safe, because each example gets an id before the first try. While a model is being loaded or compiled, the
-exchange waits, and these tries do not count.
+server is not ready (503) or a proxy finds no server (502, 504). It does the same if servers name each other as the
+owner of a model (307). Retries are safe, because each example gets an id before the first try. While a model is being
+loaded or compiled, the exchange waits, and these tries do not count.
 """
 
 from __future__ import annotations

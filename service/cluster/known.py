@@ -26,10 +26,6 @@ class Known:
         """Return the number with which to ask for the changes after the last answer; 0 asks for everything."""
         return self._mark if time.monotonic() - self._whole_at < WHOLE_S else 0
 
-    def ask_for_all(self) -> None:
-        """Ask for all servers and models with the next heartbeat."""
-        self._mark = 0
-
     def take(self, told: Beat) -> set[str]:
         """Record the answer to a heartbeat. Return the names of the models in the answer, including deleted models."""
         self.nodes, self._mark = told.nodes, told.mark

@@ -187,6 +187,7 @@ class Members:
                 return False
             if found.address not in {"", self.address} and found.address in self.living():
                 self._owners[name] = found.address
+                await self._report(name, found)
                 return False
             coming = self._coming[name] = asyncio.Event()
             try:
@@ -200,6 +201,10 @@ class Members:
                 del self._coming[name]
                 coming.set()
         return True
+
+    async def _report(self, name: str, found: Owner) -> None:
+        """Report the owner that the store names to all servers, because the owner's own report was lost."""
+        await self._call(self.store.report, name, int(found.epoch or 0), found.address)
 
     def _take(self, name: str) -> None:
         task = self.registry.take(name)
@@ -231,8 +236,8 @@ class Members:
         if owner not in {"", self.address} and owner not in self._known.nodes:  # the owner may have just joined
             await self._live_again()
         if owner == self.address or not self.lives(owner):
-            if name not in self._known.models:  # no answer to a heartbeat has reported the model
-                self._known.ask_for_all()
+            if self._known.owners.get(name, (0, HERE))[1] != owner:  # no answer to a heartbeat has reported this owner
+                await self._report(name, await self._call(self.store.owner, name))
             self._wake.set()
             whom = f"was at {owner}, which is gone" if owner not in {"", self.address} else "is at no server"
             raise Unavailable(f"model {name} {whom}; a server takes it in a moment", retry_after_s=RETRY_S)

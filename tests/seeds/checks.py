@@ -1,4 +1,4 @@
-"""What is checked during a run and after it. `broken` lists what was found, as sentences."""
+"""The checks during a run and after it. `broken` lists what was found, as sentences."""
 
 from collections import Counter, defaultdict
 from hashlib import blake2b, sha256
@@ -40,14 +40,16 @@ class Checks:
         """Check a script that Redis has executed."""
         self.schedule.update(f"{self.clock()} {sender} {keys[0]} {len(args)} {answer}".encode())
         self.claims += text == CLAIM and answer[0] == b"ok"
+        if text == CLAIM and answer[0] == b"ok":
+            self._newest[_model_of(keys)] = int(answer[1])
         if text in OTHERS or len(keys) != 5 or answer[0] != b"ok":
             return
-        model, epoch = keys[0].partition(b"{")[2].partition(b"}")[0].decode(), int(args[0])
+        model, epoch = _model_of(keys), int(args[0])
         writer = self._writers.setdefault((model, epoch), sender)
         if writer is not sender:
             self.say(f"{model}: {writer} and {sender} both write in epoch {epoch}")
         if epoch < self._newest[model]:
-            self.say(f"{model}: {sender} writes in epoch {epoch} after a write in epoch {self._newest[model]}")
+            self.say(f"{model}: {sender} writes in epoch {epoch} after epoch {self._newest[model]} has begun")
         self._newest[model] = max(self._newest[model], epoch)
 
     def crashed(self):
@@ -96,6 +98,10 @@ class Checks:
                 from_log = load_model(WithoutSnapshots(store), name, **SIZES)
                 if digest_of(newest) != digest_of(from_log):
                     self.say(f"{name}: the snapshot and the log give different states")
+
+
+def _model_of(keys):
+    return keys[0].partition(b"{")[2].partition(b"}")[0].decode()
 
 
 CLAIM = claims.CLAIM.text.encode()

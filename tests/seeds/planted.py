@@ -1,10 +1,12 @@
 """Faults put into the product on purpose. The simulation must find each of them."""
 
+import itertools
 from contextlib import contextmanager
 from unittest import mock
 
 from hinged.service.engine.history import ModelHistory
-from hinged.service.store.redis import scripts
+from hinged.service.errors import StoreUnavailable
+from hinged.service.store.redis import claims, scripts
 from hinged.service.store.redis.nodes import Nodes
 from hinged.service.store.redis.scripts import Script
 
@@ -42,8 +44,23 @@ def not_loaded_to_the_end():
         yield
 
 
+@contextmanager
+def reports_lost():
+    """Lose every second report of a claim. The servers must manage: only the store says who owns a model."""
+    call, count = Nodes.call, itertools.count()
+
+    def perhaps(nodes, script, *told, **how):
+        if script is claims.SAY and next(count) % 2:
+            raise StoreUnavailable("this report is lost")
+        return call(nodes, script, *told, **how)
+
+    with mock.patch.object(Nodes, "call", perhaps):
+        yield
+
+
 PLANTED = {
     "epoch": epoch_not_compared,
     "fsync": acknowledged_before_fsync,
     "load": not_loaded_to_the_end,
+    "reports": reports_lost,
 }

@@ -28,6 +28,7 @@ CONFIGURATION = {
     "features": {"type": "dense", "dim": 2}, "kernel": {"type": "rbf", "gamma": 1.0}, "solver": "lasvm", "C": 1.0,
 }  # fmt: skip
 TRIES_MAX = 3
+RETRIED = {None, 307, 429, 502, 503, 504}  # statuses after which a client begins a call again
 TRY_S = 10.0  # time after which a client gives up a call, and begins it again at another node
 ALIVE_S = 60.0  # time after the last fault in which everything must be done
 HEALED_S, QUIET_S = (
@@ -205,11 +206,13 @@ class Run:
             await getattr(self, f"_{operation.kind}")(at, operation, f"{name}-{number}")
             del self._begun[name]
 
-    async def _until(self, at, call, allowed=()):
-        """Call until a node answers; return the answer, or None after a refusal with one of the allowed statuses."""
-        tries = 0
+    async def _until(self, at, call, done=()):
+        """Call until a node answers; return the answer, or None after a refusal.
+
+        done: statuses of a refusal because an earlier try, whose answer was lost, or another client made the change.
+        """
         while True:
-            client, tries = at[self.world.rng.choice(NODES)], tries + 1
+            client = at[self.world.rng.choice(NODES)]
             try:
                 async with asyncio.timeout(TRY_S):
                     answer = call(client)
@@ -217,13 +220,11 @@ class Run:
             except TimeoutError:
                 continue
             except HingedError as error:
-                if error.status in allowed or (tries > 1 and error.status in (404, 410)):
-                    return None
-                if error.status not in {None, 429, 502, 503, 504} and error.code != "conflict":
+                if error.status in RETRIED:
+                    continue
+                if error.status not in done:
                     self.checks.say(f"a client got {error.status} {error.message}")
-                    return None
-                if error.code == "conflict":
-                    return None
+                return None
 
     async def _learn(self, at, operation, name):
         model, rng = operation.model, self.world.rng
@@ -241,7 +242,8 @@ class Run:
     async def _predict(self, at, operation, _):
         x = [self.world.rng.gauss(0, 1), 0.5]
         answer = await self._until(at, lambda client: client.predict(operation.model, [{"x": x}]))
-        self.checks.answered(operation.client, operation.model, "predict", answer["position"])
+        if answer is not None:
+            self.checks.answered(operation.client, operation.model, "predict", answer["position"])
 
     def _own(self, operation):
         """Return an acknowledged example of this client that nobody has forgotten."""
@@ -254,24 +256,24 @@ class Run:
         given, checks, model = self._own(operation), self.checks, operation.model
         if given is not None:
             checks.perhaps_forgotten[model].add(given)
-            answer = await self._until(at, lambda client: client.forget(model, given))
+            answer = await self._until(at, lambda client: client.forget(model, given), done=(404, 410))
             if answer is not None:
                 checks.forgotten[model].add(given)
 
     async def _correct(self, at, operation, _):
         given = self._own(operation)
         if given is not None:
-            await self._until(at, lambda client: client.correct(operation.model, given, True))
+            await self._until(at, lambda client: client.correct(operation.model, given, True), done=(404, 410))
 
     async def _challenge(self, at, operation, name):
-        answer = await self._until(at, lambda client: client.challenge(operation.model, name, C=2.0))
+        answer = await self._until(at, lambda client: client.challenge(operation.model, name, C=2.0), done=(409,))
         if answer is not None:
             self._shadows[operation.model] = name
 
     async def _promote(self, at, operation, _):
         shadow = self._shadows.pop(operation.model, None)
         if shadow is not None:
-            await self._until(at, lambda client: client.promote(operation.model, shadow), allowed=(404,))
+            await self._until(at, lambda client: client.promote(operation.model, shadow), done=(404, 409))
 
     async def _move(self, at, operation, _):
         to = self.nodes[self.world.rng.choice(NODES)].address
@@ -296,8 +298,7 @@ class Run:
             while True:
                 self._begun["c0"] = f"the end of the jobs of {name}"
                 shown = await self._until(at, lambda client, name=name: client.model(name))
-                self.checks.answered("c0", name, "model", shown["position"])
-                if not shown.get("jobs"):
+                if shown is None or not shown.get("jobs"):
                     break
                 await asyncio.sleep(0.3)
 

@@ -1,4 +1,4 @@
-"""What happens in a run: the operations of the clients, and the faults. A seed gives one scenario."""
+"""A scenario: the operations of the clients, and the faults. Each seed gives one scenario."""
 
 import random
 from dataclasses import dataclass, replace
@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 NODES = ("n0", "n1", "n2")
 CLIENTS = ("c0", "c1", "c2")
 MODELS = ("m0", "m1")
-LASTS_S = 10.0  # duration of the faults
+LASTS_S = 8.0  # duration of the faults
 OPERATIONS = {
     "learn": 50, "predict": 20, "forget": 5, "correct": 5, "move": 6, "challenge": 4, "promote": 4, "balance": 2,
     "snapshot": 2,
@@ -55,14 +55,14 @@ class Scenario:
         operations = tuple(
             Operation(client, _drawn(rng, OPERATIONS), rng.choice(MODELS), rng.expovariate(2.0), rng.randint(1, 3))
             for client in CLIENTS
-            for _ in range(rng.randint(8, 16))
+            for _ in range(rng.randint(5, 11))
         )
         faults = tuple(
             Fault(
                 rng.uniform(1.0, LASTS_S), _drawn(rng, FAULTS), *rng.sample(NODES, 2),
                 rng.choice([0.1, 0.5, 1.5, 3.0]) * rng.uniform(0.5, 1.5), rng.choice(["to", "from", "both", "both"]),
             )
-            for _ in range(rng.randint(2, 9))
+            for _ in range(rng.randint(2, 8))
         )  # fmt: skip
         return cls(seed, operations, tuple(sorted(faults, key=lambda fault: fault.at_s)))
 

@@ -91,9 +91,11 @@ local held = redis.call('GET', KEYS[1])
 if held and tonumber(held) > tonumber(ARGV[1]) then return {'fenced', held} end
 """
 
-# ARGV: epoch, then as in JOIN, and the mark (a time) of the last answer; the mark 0 asks for everything. Returns the
-# time, the new mark, whether the rest is complete, the nodes, the owners and the models. If the rest is not complete,
-# the script also returns the names of the changed models. Nodes that have been gone for an hour are removed.
+# ARGV: epoch, then as in JOIN, the mark (a time) of the last answer, and when the last answered heartbeat expires. The
+# mark 0 asks for everything. If Redis has lost that heartbeat, it may also have lost changes that the server knows, so
+# the answer has everything. Returns the time, the new mark, whether the rest is complete, the nodes, the owners and the
+# models. If the rest is not complete, the script also returns the names of the changed models. Nodes that have been
+# gone for an hour are removed.
 BEAT = Script(
     "#!lua flags=allow-oom"
     + _NOW
@@ -111,6 +113,7 @@ end
 local last = redis.call('ZREVRANGE', KEYS[6], 0, 0, 'WITHSCORES')[2]
 
 local at, since = time[1] * 1000000 + time[2], tonumber(ARGV[6])
+if not known or tonumber(string.match(known, '^%d+')) < tonumber(ARGV[7]) then since = 0 end
 local mark = string.format('%.0f', math.max(at - 1, tonumber(last or 0)))
 
 if since < at - KEPT_S * 1000000 then

@@ -46,6 +46,7 @@ class SharedRedisStore(RedisStore):
         self._ttl_ms = int(1000 * ttl_s)
         self.on_lost = on_lost or (lambda _: None)
         self._run = uuid4().hex
+        self._expires_ms = 0  # when the last answered heartbeat expires, by Redis's clock
         self._epochs: dict[str, int] = {}  # epochs of the models that this server owns
         self._claiming = Lock()  # guards _epochs
         namespace = options.get("namespace", "hinged")
@@ -79,14 +80,14 @@ class SharedRedisStore(RedisStore):
             if found.exists or not self._claim(model, found.epoch):
                 raise OwnedElsewhere(f"another server has model {model} or is creating it; try again")
         super().create(model, first)
-        self._say(model, self._epochs.get(model, 0), self._address)
+        self.report(model, self._epochs.get(model, 0), self._address)
 
     def delete(self, model: str) -> None:
         """Delete the model, then give up the claim."""
         super().delete(model)
         with self._claiming:
             epoch = self._epochs.pop(model, 0)
-        self._say(model, epoch, "")
+        self.report(model, epoch, "")
 
     def secret(self) -> bytes:
         """Return the secret that all servers on this store share. The first server that asks generates it."""
@@ -119,7 +120,7 @@ class SharedRedisStore(RedisStore):
         """
         if not self._claim(model, epoch):
             return False
-        self._say(model, self._epochs[model], self._address)
+        self.report(model, self._epochs[model], self._address)
         return True
 
     def release(self, model: str, to: str) -> None:
@@ -127,7 +128,14 @@ class SharedRedisStore(RedisStore):
         self._write(model, claims.RELEASE, self._born(model), to, lasting=True)
         with self._claiming:
             epoch = self._epochs.pop(model)
-        self._say(model, epoch + 1, to)
+        self.report(model, epoch + 1, to)
+
+    def report(self, model: str, epoch: int, owner: str) -> None:
+        """Report a model's owner to all servers. If the report is lost, the next server that tries to claim the model
+        repeats it.
+        """
+        with suppress(StoreUnavailable):
+            self._judge(None, self._nodes.call(claims.SAY, self._shared, [self._epoch, model, epoch, owner]))
 
     def let_go(self, model: str) -> None:
         """Treat a model as claimed by another server."""
@@ -139,14 +147,16 @@ class SharedRedisStore(RedisStore):
     def beat(self, figures: str, since: int = 0) -> Beat:
         """Send a heartbeat; return the other servers, and the owners of models.
 
-        since: `mark` of an earlier answer. The new answer then contains only later changes, if Redis still has them.
+        since: `mark` of an earlier answer. The new answer then contains only later changes, if Redis still has them and
+        the last answered heartbeat.
         Raise Fenced if another server has taken over the store.
         """
-        arguments = [self._epoch, self._address, self._run, self._ttl_ms, figures, since]
+        arguments = [self._epoch, self._address, self._run, self._ttl_ms, figures, since, self._expires_ms]
         word, *found = self._nodes.call(claims.BEAT, self._shared, arguments)
         if word == b"replaced":
             raise self._ended(f"another server runs under the address {self._address}")
         now, mark, whole, nodes, owners, models, *changed = self._judge(None, [word, *found])[1]
+        self._expires_ms = int(now) + self._ttl_ms
         return Beat(
             _living(int(now), self._ttl_ms, nodes),
             _owners(owners),
@@ -194,9 +204,6 @@ class SharedRedisStore(RedisStore):
         with self._guard:
             self._unknown.pop(model, None)  # an append with an earlier epoch is refused
         return True
-
-    def _say(self, model: str, epoch: int, owner: str) -> None:
-        self._judge(None, self._nodes.call(claims.SAY, self._shared, [self._epoch, model, epoch, owner]))
 
 
 def _living(now_ms: int, ttl_ms: int, nodes: list[bytes]) -> dict[str, Sign]:

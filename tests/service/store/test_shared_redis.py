@@ -8,8 +8,9 @@ from contextlib import ExitStack, closing
 import pytest
 
 from hinged.service.cluster.known import Known
+from hinged.service.errors import StoreUnavailable
 from hinged.service.store.base import Fenced, PositionTaken
-from hinged.service.store.redis import RedisStore
+from hinged.service.store.redis import RedisStore, claims
 from hinged.service.store.redis.shared import SharedRedisStore
 from hinged.service.store.shares import OwnedElsewhere
 from tests.helpers.store_events import CREATED, ONE
@@ -161,8 +162,39 @@ def test_the_changes_between_signs_of_life_add_up_to_everything(join):
     whole = b.beat("{}")
     assert (known.models, known.owners) == (whole.models, whole.owners)
     assert known.living() == {"http://a", "http://b"}
-    known.ask_for_all()
-    assert known.since == 0
+
+
+def test_a_redis_that_has_lost_the_last_sign_of_life_returns_everything(redis_server, join):
+    a, b = join("http://a"), join("http://b")
+    a.create("m", CREATED)
+    mark = b.beat("{}").mark
+    with redis_server.client() as client:
+        before = client.hget("hinged:{-}:nodes", "http://b")
+        mark = b.beat("{}", mark).mark
+        a.release("m", "http://b")
+        mark = b.beat("{}", mark).mark
+        client.hset("hinged:{-}:nodes", "http://b", before)  # as a crash that also loses the report of the release
+        client.hdel("hinged:{-}:owners", "m")
+        client.delete("hinged:{-}:changes")
+    told = b.beat("{}", mark)
+    assert (told.changed, told.models, told.owners) == (None, {"m"}, {})
+    assert b.beat("{}", told.mark).changed == frozenset()
+
+
+def test_a_claim_stands_though_its_report_is_lost(join, monkeypatch):
+    a, b = join("http://a"), join("http://b")
+    a.create("m", CREATED)
+    a.release("m", "http://b")
+    call = b._nodes.call
+
+    def lossy(script, *told, **how):
+        if script is claims.SAY:
+            raise StoreUnavailable("lost")
+        return call(script, *told, **how)
+
+    monkeypatch.setattr(b._nodes, "call", lossy)
+    assert claim(b, "m")
+    assert b.append("m", 1, [ONE]) == 2
 
 
 def test_the_owners_of_many_models_are_asked_for_at_once(join):
