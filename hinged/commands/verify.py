@@ -2,8 +2,7 @@
 
     python verify.py EXPORT RECEIPTS [--key HEX]
 
-EXPORT is the file of `hinged export --log`. RECEIPTS has answers of the server, one JSON object a line: answers to
-learn, correct and forget, heads, and proofs.
+EXPORT is the file of `hinged export --log`. RECEIPTS has answers with receipts or heads, one JSON object a line.
 
 The Merkle tree is as in RFC 9162, section 2.1. The data of a leaf is the position of an event (8 bytes, big-endian),
 its commitment, and its kind; the commitment is the SHA-256 of a salt of 32 bytes and the event's payload.
@@ -26,6 +25,7 @@ PREFIX = struct.Struct("<4s16sI")  # of a frame: magic, checksum, length of the 
 ITEM_BYTES = {"int8": 1, "uint8": 1, "int32": 4, "int64": 8, "uint64": 8, "float32": 4, "float64": 8}
 GONE = bytes(32)  # stands for the salt of a redacted event
 SEALED, ERASED = "sealed", "erased"
+SEAL, HEAD = {"first", "kinds", "before", "head"}, {"origin", "size", "root", "at_ms", "key", "signature"}
 PARTLY = ("learned", "offered", "imported")  # kinds of which a redaction leaves a part
 
 
@@ -177,6 +177,7 @@ def read_log(file: Path) -> Log:
 
 def unseal(log: Log, events: list[tuple[int, str, bytes]], seal: dict[str, Any], arrays: dict[str, bytes]) -> None:
     """Add the events before a seal to the tree, and check that the seal says the same."""
+    need(seal.keys() == SEAL and seal["head"].keys() == HEAD, "a seal has other parts")
     head, hashes, count = seal["head"], lines(arrays["hashes"]), len(seal["kinds"])
     before, commitments, salts = hashes[: -2 * count], hashes[-2 * count : -count], hashes[-count:]
     if head["origin"] != log.origin:  # a tree begins, or the export does
@@ -247,7 +248,7 @@ def check_answer(log: Log, answer: dict[str, Any], keys: Iterable[str]) -> int:
     for head in [receipt["head"] for receipt in receipts] + ([answer["head"]] if "head" in answer else []):
         need(not keys or head["key"] in keys, f"a head is signed by {head['key']}")
         need(head["origin"] == log.origin, f"a head is of the tree {head['origin']}, and the export of {log.origin}")
-        need(head["size"] <= log.begin or head == log.heads.get(head["size"]), f"the log has no such head: {head}")
+        need(0 < head["size"] <= log.begin or head == log.heads.get(head["size"]), f"the log has no such head: {head}")
         check_signature(head)
     for receipt in receipts:
         check_receipt(log, receipt)
@@ -261,7 +262,7 @@ def check_answer(log: Log, answer: dict[str, Any], keys: Iterable[str]) -> int:
             need(not new or result["id"] in ids, f"example {result['id']} is not in the event of its receipt")
     if "consistency" in answer:
         told = answer["consistency"]
-        if told["first"] > log.begin:
+        if not 0 < told["first"] <= log.begin:
             roots = [bytes.fromhex(log.heads[told[which]]["root"]) for which in ("first", "second")]
             check_consistency(told["first"], told["second"], roots, [bytes.fromhex(part) for part in told["path"]])
     return len(receipts)
