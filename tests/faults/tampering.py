@@ -41,7 +41,7 @@ def write_key(file):
 
 
 class Evidence:
-    """What an auditor has. events: position, kind and payload of each record of the export; the state comes first.
+    """The files of an auditor. events: position, kind and payload of each record of the export; the state comes first.
 
     answers: of the server, to clients. key: the public key.
     """

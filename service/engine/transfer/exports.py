@@ -46,15 +46,17 @@ def log_export(store: Store, model: str, position: int, snapshot: bytes, sizes: 
     sizes: as in Model.begin. They are part of the file, because they affect the state.
     """
     facts = {"version": VERSION, "model": model, "position": position, "sizes": dict(sizes)}
-    state = encode(EXPORT, facts, {"snapshot": np.frombuffer(snapshot, np.uint8)})
+    state = encode(EXPORT, facts, {"snapshot": np.frombuffer(snapshot, np.uint8)}, long=True)
     records = chain([(0, Event(EXPORT, state))], store.read(model, 0))
     piece = bytearray()
     for at, event in takewhile(lambda record: record[0] <= position, records):
         kind = event.kind.encode()
-        piece += RECORD.pack(at, len(event.payload), len(kind)) + kind + event.payload
-        if len(piece) >= PIECE_BYTES:
-            yield bytes(piece)
-            piece.clear()
+        piece += RECORD.pack(at, len(event.payload), len(kind)) + kind
+        for begin in range(0, len(event.payload), PIECE_BYTES):
+            piece += event.payload[begin : begin + PIECE_BYTES]
+            if len(piece) >= PIECE_BYTES:
+                yield bytes(piece)
+                piece.clear()
     yield bytes(piece)
 
 
