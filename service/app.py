@@ -34,6 +34,7 @@ from hinged.service.edge.serving import Server, make_server
 from hinged.service.edge.shortcut import Shortcut
 from hinged.service.edge.start import begin_process, refuse_taken_address, tell_start
 from hinged.service.edge.streams import Streams
+from hinged.service.engine.receipts.sealing import signing_key
 from hinged.service.engine.registry import Registry
 from hinged.service.errors import MethodNotAllowed, NotFound, ServiceError
 from hinged.service.peers.alone import Alone, ServerParts
@@ -85,7 +86,7 @@ def create_app(
     open_store: Callable[[], Store] | None = None,
     peers: Alone | None = None,
 ) -> Application:
-    """Return the ASGI application. Raise Invalid if default_model is not a valid configuration, or if the key file
+    """Return the ASGI application. Raise Invalid if default_model is not a valid configuration, or if a key file
     cannot be read.
 
     open_store: opens the store at start-up; by default it opens the store that the settings name.
@@ -94,6 +95,7 @@ def create_app(
     chosen = as_node(settings or Settings())
     # Refuse an invalid template now, instead of at the first request.
     default_configuration(chosen.default_model, STAND_IN, chosen)
+    signing_key(chosen.receipt_key)
     access = Access(chosen)
     company = peers or (Alone() if chosen.node is None else Node())
     make_store = open_store or (lambda: open_chosen_store(chosen, stop_fenced))

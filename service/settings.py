@@ -114,6 +114,9 @@ class Settings(BaseSettings):
     redis_namespace: str = Field("hinged", pattern=r"^[A-Za-z0-9._-]{1,64}$", description="prefix of the keys in Redis")
     redis_timeout_s: float = Field(5.0, gt=0, description="seconds that Redis may take to answer")
     snapshot_examples: int = Field(50_000, gt=0, description="examples or events between two snapshots")
+    receipt_key: Annotated[Path | None, BeforeValidator(_or_none)] = Field(
+        None, description="PEM file of the Ed25519 key that signs heads of receipts; without it they are unsigned"
+    )
     log_kept: Annotated[int | None, BeforeValidator(_or_none)] = Field(
         None, ge=0, description="events kept before the older of the two snapshots; empty: all events"
     )

@@ -13,4 +13,5 @@ from hinged.answers.examples import *
 from hinged.answers.hooks import *
 from hinged.answers.labels import *
 from hinged.answers.models import *
+from hinged.answers.receipts import *
 from hinged.answers.server import *

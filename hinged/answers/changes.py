@@ -5,6 +5,7 @@ from typing import Any, Literal, NotRequired
 from typing_extensions import TypedDict
 
 from hinged.answers.models import JobKind, Label, PassedOver
+from hinged.answers.receipts import Receipt
 
 JobStage = Literal["running", "done", "failed"]
 
@@ -45,13 +46,16 @@ class SetAside(TypedDict):
 
 
 class Changed(TypedDict):
-    """The answer to a change. Either the change is done (certificate), or a job will make the change (job)."""
+    """The answer to a change. Either the change is done (certificate), or a job will make the change (job). receipts:
+    only with receipts, of the events of a correction or of forgetting.
+    """
 
     model: str
     position: int
     certificate: NotRequired[dict[str, Any]]
     unwritten: NotRequired[list[str]]
     job: NotRequired[str]
+    receipts: NotRequired[list[Receipt]]
 
 
 class JobState(TypedDict):

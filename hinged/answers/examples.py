@@ -5,6 +5,7 @@ from typing import Any, Generic, Literal, NotRequired
 from typing_extensions import TypedDict
 
 from hinged.answers.models import XT, Label
+from hinged.answers.receipts import Receipt
 
 
 class Votes(TypedDict):
@@ -27,11 +28,14 @@ class LearnedExample(TypedDict):
 
 
 class Learned(TypedDict):
-    """The answer when all examples are durable and learned."""
+    """The answer when all examples are durable and learned. receipts: only with receipts, one for each event that
+    contains an example of the request.
+    """
 
     model: str
     position: int
     results: list[LearnedExample]
+    receipts: NotRequired[list[Receipt]]
 
 
 class Wanted(TypedDict):

@@ -22,6 +22,7 @@ from hinged.operations import (
     HookOperations,
     LabelOperations,
     ModelOperations,
+    ReceiptOperations,
     ServerOperations,
     SnapshotOperations,
 )
@@ -45,6 +46,7 @@ class Routes(
     SnapshotOperations,
     AlertOperations,
     HookOperations,
+    ReceiptOperations,
     ServerOperations,
 ):
     """The methods of the clients, one for each route.

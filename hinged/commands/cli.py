@@ -44,6 +44,7 @@ from hinged.commands.questions import (
     predict,
     query,
 )
+from hinged.commands.receipts import verify
 from hinged.commands.rows import accepted, of_rows, tell_bad_rows, tell_source
 from hinged.commands.snapshots import (
     export_model,
@@ -280,7 +281,7 @@ def demo(port: int, data_dir: Path, stay: bool) -> None:
 COMMANDS = (
     models, create, show_model, delete, learn, predict, finish, offer, query, label, labels, suspects, correct, forget,
     events, snapshot, rollback, skip, export_model, import_model, backup, restore, keys,
-    cluster, reconcile, doctor, consume, mcp,
+    verify, cluster, reconcile, doctor, consume, mcp,
 )  # fmt: skip
 for command in COMMANDS:
     cli.add_command(command)

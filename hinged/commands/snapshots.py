@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from hinged.client.client import Client
 
 SUFFIX = ".hinged"
+LOG_SUFFIX = ".hinged-log"
 OUTPUT = click.Path(dir_okay=False, writable=True, allow_dash=True, path_type=Path)
 
 
@@ -25,12 +26,13 @@ OUTPUT = click.Path(dir_okay=False, writable=True, allow_dash=True, path_type=Pa
 @click.option(
     "--as-of", type=click.IntRange(1), metavar="POSITION", help="Export it as it was at this position of its log."
 )
+@click.option("--log", is_flag=True, help="Add the log, for hinged verify. Such a file cannot be imported.")
 @asks
-def export_model(client: Client, *, model: str, file: Path | None, as_of: int | None) -> None:
+def export_model(client: Client, *, model: str, file: Path | None, as_of: int | None, log: bool) -> None:
     """Write MODEL to FILE, or to MODEL.hinged; - is stdout."""
-    data = client.export_model(model, as_of=as_of)
+    data = client.export_model(model, as_of=as_of, log=log)
     if file is None:
-        file = Path(re.sub(r"[^A-Za-z0-9._-]", "_", model) + SUFFIX)
+        file = Path(re.sub(r"[^A-Za-z0-9._-]", "_", model) + (LOG_SUFFIX if log else SUFFIX))
     if str(file) == "-":
         sys.stdout.buffer.write(data)
         return

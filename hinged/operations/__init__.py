@@ -14,6 +14,7 @@ from hinged.operations.examples import LEARN_DEFAULT, PREDICT_DEFAULT, ExampleOp
 from hinged.operations.hooks import HookOperations
 from hinged.operations.labels import LabelOperations
 from hinged.operations.models import ModelOperations
+from hinged.operations.receipts import ReceiptOperations
 from hinged.operations.server import ServerOperations
 from hinged.operations.snapshots import SnapshotOperations
 from hinged.operations.streams import FOLLOW, STREAM
@@ -25,6 +26,7 @@ PARTS = (
     AlertOperations,
     SnapshotOperations,
     HookOperations,
+    ReceiptOperations,
     ServerOperations,
 )
 DECLARED: list[Operation[..., Any]] = [
@@ -52,6 +54,7 @@ __all__ = [
     "HookOperations",
     "LabelOperations",
     "ModelOperations",
+    "ReceiptOperations",
     "ServerOperations",
     "SnapshotOperations",
 ]

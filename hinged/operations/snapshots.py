@@ -16,9 +16,11 @@ class SnapshotOperations:
 
     # an export contains every example, label and annotator of the model
     @Operation("GET", "/models/{model}/export", role="admin").asked
-    def export_model(self, model: str, *, as_of: int | None = None) -> Call[bytes]:
-        """Return the model as the bytes of a file. as_of: export the state at this position of the log."""
-        return Call(query={"as_of": as_of}, binary=True, timeout_s=LONG_S)
+    def export_model(self, model: str, *, as_of: int | None = None, log: bool = False) -> Call[bytes]:
+        """Return the model as the bytes of a file. as_of: export the state at this position of the log. log: with the
+        log, for `hinged verify`; such a file cannot be imported.
+        """
+        return Call(query={"as_of": as_of, "log": log or None}, binary=True, timeout_s=LONG_S)
 
     @Operation("POST", "/models/{model}/import", role="admin").asked
     def import_model(self, model: str, file: bytes) -> Call[Imported]:

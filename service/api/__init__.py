@@ -19,6 +19,7 @@ from hinged.service.api.labels.routes import group as labels_routes
 from hinged.service.api.labelstudio.routes import group as labelstudio_routes
 from hinged.service.api.models.routes import group as models_routes
 from hinged.service.api.page.routes import group as page_routes
+from hinged.service.api.receipts.routes import group as receipts_routes
 from hinged.service.api.server.routes import group as server_routes
 from hinged.service.api.serving import RouteTable
 from hinged.service.api.snapshots.routes import group as snapshots_routes
@@ -35,6 +36,7 @@ ROUTES = RouteTable(
         alerts_routes,
         snapshots_routes,
         changes_routes,
+        receipts_routes,
         hooks_routes,
         streams_routes,
         inference_routes,

@@ -24,9 +24,9 @@ GROUPS: tuple[dict[str, Any], ...] = (
         "at_once": True,
     },
     {
-        "title": "Labels",
-        "about": "How the server asks people, and what they see. A change takes effect at once.",
-        "parts": ["labels", "show"],
+        "title": "Labels and receipts",
+        "about": "How the server asks people, what they see, and whether answers can be proved. Takes effect at once.",
+        "parts": ["labels", "show", "receipts"],
         "at_once": True,
     },
     {

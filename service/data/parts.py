@@ -393,6 +393,10 @@ class Configuration(Part):
     )
     labels: Labelling = Labelling()
     show: Show | None = Field(None, description="how an x is shown to people; null: as names and numbers")
+    receipts: bool = Field(
+        False,
+        description="add each event to a Merkle tree; answers to learn, correct and forget then carry receipts",
+    )
     seed: int = Field(0, ge=0, lt=2**63, description="seed of all random numbers")
 
     @field_validator("classes", mode="before")

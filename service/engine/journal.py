@@ -20,12 +20,14 @@ from hinged.service.data.inputs import sizes_of
 from hinged.service.engine.follow import Feed
 from hinged.service.engine.history import ModelHistory, Obstacle
 from hinged.service.engine.lookup import Lookup
+from hinged.service.engine.receipts.sealing import seal, signing_key
 from hinged.service.engine.snapshots import Snapshots
 from hinged.service.errors import UNFORESEEN, InternalError, ServiceError, StoreUnavailable
 from hinged.service.model.admission import check_events
 from hinged.service.model.events import ModelEvent, decode_event
 from hinged.service.model.events.base import NOTHING, Outcome
 from hinged.service.model.events.learning import PredictionsMade, TrainingFinished
+from hinged.service.model.events.receipts import EventsSealed
 from hinged.service.model.model import Model
 from hinged.service.model.pending import Made, Prediction, fitted_prediction
 from hinged.service.model.view import Published
@@ -77,6 +79,8 @@ class Journal:
         self.snapshots = Snapshots(model, store, settings, executor, tell_of_snapshot, log_is_read)
         self.unresolved = False
         self.read_anew: tuple[Model, Obstacle | None] | None = None
+        self.sealed: EventsSealed | None = None  # of the newest append
+        self._key = signing_key(settings.receipt_key)
         self.along: list[Made] = []  # predictions to be written with the next append
         self._along_ms = 0
         self._told_of_loss = False
@@ -129,14 +133,18 @@ class Journal:
         anything is appended, for events that the model could not apply.
         """
         along = _predicted(self.along, self._along_ms)
-        every = [*along, *events]
+        every, self.sealed = [*along, *events], None
         if not every:
             return []
         model = self.model
         with self.going_on():
             check_events(model, every)
+        records = [event.record() for event in every]
+        sealed = seal(self.store, model, records, self.now_ms(), self._key)
+        if sealed is not None:
+            records.append(sealed.record())
         try:
-            self.store.append(model.name, model.position, [event.record() for event in every])
+            self.store.append(model.name, model.position, records)
         except (PositionTaken, NoModel) as error:
             self.unresolved = True
             self._tell_of_loss(error)
@@ -144,13 +152,16 @@ class Journal:
         except OutcomeUnknown:
             self.unresolved = True
             # If the log contains exactly these events, they are durable, and only the store's answer was lost.
-            if self.store.end(model.name) != model.position + len(every):
+            if self.store.end(model.name) != model.position + len(records):
                 raise
             self.unresolved = False
         self._told_of_loss = False
         self.along = []
         outcomes = [self._apply(model.position + 1, event) for event in every[:-1]]
         outcomes.append(self._apply(model.position + 1, every[-1], successor))
+        if sealed is not None:
+            self._apply(self.model.position + 1, sealed)
+            self.sealed = sealed
         self.published = self.model.published()
         self.snapshots.take_if_due(self.model)
         return outcomes[len(along) :]

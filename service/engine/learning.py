@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import repeat
 from typing import NamedTuple
 
 import numpy as np
 
+from hinged.answers import Receipt
 from hinged.service.commands.learn import make_plan
 from hinged.service.commands.planned import AllNew, CollectedLabels, LearnRequest, PlannedExample
 from hinged.service.data.classes import Label
 from hinged.service.data.examples import SERVER_ID
 from hinged.service.engine.journal import Journal
+from hinged.service.engine.receipts.sealing import receipts_of
 from hinged.service.errors import ServiceError
+from hinged.service.model.events import ModelEvent
+from hinged.service.model.events.learning import ExamplesLearned
 from hinged.service.model.metrics import UNKNOWN
 from hinged.service.model.model import Model
 
@@ -36,10 +40,13 @@ class Learnt(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class LearnAnswer:
-    """The answers in the order of the request, and the position of the model after the request."""
+    """The answers in the order of the request, and the position of the model after the request. receipts: of the events
+    that contain the request's new examples; empty without receipts.
+    """
 
     position: int
     results: list[Learnt]
+    receipts: list[Receipt] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,11 +72,33 @@ class Learning:
             find = partial(journal.lookup.first_answers, journal.model)
             classes_max = journal.settings.classes_max
             plan = make_plan(journal.model, self.requests, find, classes_max, journal.now_ms(), waiting or None)
-        first_new = journal.model.learned + 1
+        first_new, first = journal.model.learned + 1, journal.next_position
         outcomes = journal.commit(plan.events)
         predictions = np.concatenate([o.predictions for o in outcomes] or [np.zeros(0, np.int32)]).tolist()
         scores = np.concatenate([o.scores for o in outcomes] or [np.zeros(0)]).tolist()
-        return [answer_of(journal.model, planned, first_new, predictions, scores) for planned in plan.planned]
+        answers = [answer_of(journal.model, planned, first_new, predictions, scores) for planned in plan.planned]
+        if journal.sealed is not None:
+            for planned, answer in zip(plan.planned, answers, strict=True):
+                new = _new_of(planned)
+                if new and isinstance(answer, LearnAnswer):
+                    numbers = range(first_new + min(new), first_new + max(new) + 1)
+                    positions = [first + at for at, event in enumerate(plan.events) if _learns(event, numbers)]
+                    answer.receipts.extend(receipts_of(journal.sealed, positions))
+        return answers
+
+
+def _new_of(planned: list[PlannedExample] | AllNew | ServiceError) -> Sequence[int]:
+    """Return which new examples of the micro-batch a request has, from 0 on."""
+    if isinstance(planned, AllNew):
+        return range(planned.begin, planned.begin + len(planned.ids))
+    return [] if isinstance(planned, ServiceError) else [each.new for each in planned if each.new is not None]
+
+
+def _learns(event: ModelEvent, numbers: range) -> bool:
+    """Return whether an event contains examples from these consecutive numbers."""
+    if not isinstance(event, ExamplesLearned):
+        return False
+    return event.first < numbers.stop and numbers.start < event.first + len(event.ids)
 
 
 def answer_of(

@@ -9,7 +9,7 @@ import gc
 import json
 import logging
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from typing import IO, Any, TypeVar
@@ -46,7 +46,7 @@ from hinged.service.engine.scheduling.gates import Gates
 from hinged.service.engine.scheduling.threads import Lane, Threads, default_executor
 from hinged.service.engine.scheduling.turns import GivenUp, Turns, stand_back
 from hinged.service.engine.scheduling.yielding import Yielding
-from hinged.service.engine.transfer.exports import exported, pack_export
+from hinged.service.engine.transfer.exports import exported, log_export, pack_export
 from hinged.service.engine.worker import Worker
 from hinged.service.errors import (
     Conflict,
@@ -324,14 +324,17 @@ class Registry:
             with suppress(GivenUp, StoreUnavailable):
                 await ending
 
-    async def export(self, name: str, as_of: int | None) -> tuple[int, bytes]:
+    async def export(self, name: str, as_of: int | None, *, log: bool = False) -> tuple[int, bytes | Iterator[bytes]]:
         """Export a model; return the position of the exported state and the file.
 
-        as_of: the position to export; None for the newest. Raise the errors of `exported`.
+        as_of: the position to export; None for the newest. log: with the log, in pieces. Raise the errors of
+        `exported`.
         """
         worker = self.get(name)
         history = ModelHistory(self.store, name, **self.settings.model_sizes)
         position, state = await exported(worker, history, as_of, self.beside)
+        if log:
+            return position, log_export(self.store, name, position, state, self.settings.model_sizes)
         return position, await self._run(pack_export, name, position, state, lane=self._beside)
 
     async def import_file(self, name: str, file: IO[bytes]) -> Worker:

@@ -10,9 +10,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, NamedTuple, Protocol
 
 from hinged.service.commands.ask import Command, Offer
-from hinged.service.commands.change import Forget
+from hinged.service.commands.change import Correct, Forget
 from hinged.service.engine.jobs.retraining import Retraining
 from hinged.service.engine.journal import Journal
+from hinged.service.engine.receipts.sealing import receipts_of
 from hinged.service.errors import (
     Conflict,
     Invalid,
@@ -117,9 +118,13 @@ class Commanding(Single):
             command = replace(command, learned=frozenset(journal.lookup.first_answers(journal.model, command.ids)))
         with journal.going_on():
             planned = command.plan(journal.model, journal.now_ms())
+        first = journal.next_position
         journal.commit(planned.events)
         model = journal.model
-        return {"model": model.name, "position": model.position, **planned.answer(model)}
+        answer = {"model": model.name, "position": model.position, **planned.answer(model)}
+        if journal.sealed is not None and isinstance(command, Forget | Correct):
+            answer["receipts"] = receipts_of(journal.sealed, range(first, first + len(planned.events)))
+        return answer
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,10 +257,11 @@ class Swapping(Single):
             champion = None in retraining.learners
             swapped = StateSwapped(retraining.swapped(model).snapshot(), journal.now_ms(), champion)
             # The event is read back before it is written. So the model is the same as after a recovery.
-            successor = journal.history.successor(journal.next_position, swapped)
+            position = journal.next_position
+            successor = journal.history.successor(position, swapped)
         journal.snapshots.let_end()
         journal.commit([swapped], successor)
-        return journal.model.position
+        return position
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,6 +26,7 @@ from hinged.service.engine.jobs.background import JobRunner, Shared
 from hinged.service.engine.journal import Journal
 from hinged.service.engine.learning import LearnAnswer, Learning
 from hinged.service.engine.listing import Listing
+from hinged.service.engine.receipts.proofs import Proofs
 from hinged.service.engine.work import (
     CatchingUp,
     Commanding,
@@ -75,6 +76,7 @@ class Worker(Actor):
         self._labels = model.configuration.labels
         self._budget = LabelBudget(model.configuration.seed, self._labels)
         self.hooks = Deliveries(self, settings)
+        self.proofs = Proofs(store, model.name)
         if obstacle is None and model.jobs.running():
             self._jobs.wake()
         self.hooks.look()

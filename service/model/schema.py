@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, NotRequired
 from pydantic import ConfigDict, Field, Strict, StrictBool, StrictInt, StrictStr, TypeAdapter, with_config
 from typing_extensions import TypedDict
 
-from hinged.answers import AlertReason, JobKind, JobStage, MarkKind
+from hinged.answers import AlertReason, JobKind, JobStage, MarkKind, TreeHead
 from hinged.service import limits
 from hinged.service.model.window import MS_MAX
 
@@ -19,6 +19,7 @@ STRICT = ConfigDict(strict=True, allow_inf_nan=False)
 AnyLabel = StrictBool | StrictInt | StrictStr
 Count = Annotated[int, Field(ge=0, lt=2**53)]
 Milliseconds = Annotated[int, Field(ge=0, le=MS_MAX)]
+Hash = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
 HookId = Annotated[str, Field(pattern="^[0-9a-f]{32}$")]
 Url = Annotated[str, Field(min_length=1, max_length=limits.URL_CHARS_MAX)]
 
@@ -216,6 +217,15 @@ class NoveltyFacts(TypedDict):
 
 
 @with_config(STRICT)
+class ReceiptsFacts(TypedDict):
+    """The tree of the receipts (receipts.py)."""
+
+    through: Count
+    peaks: list[Hash]
+    head: TreeHead
+
+
+@with_config(STRICT)
 class StateFacts(TypedDict):
     """The whole state."""
 
@@ -242,6 +252,7 @@ class StateFacts(TypedDict):
     rations: NotRequired[dict[str, AllowanceFacts]]
     alerts: NotRequired[AlertsFacts]
     novelty: NotRequired[NoveltyFacts]
+    receipts: NotRequired[ReceiptsFacts]
 
 
 FACTS: TypeAdapter[StateFacts] = TypeAdapter(StateFacts)

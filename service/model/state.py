@@ -31,6 +31,7 @@ from hinged.service.model.metrics import UNKNOWN, Prequential
 from hinged.service.model.novelty import Novelty
 from hinged.service.model.pending import Pending
 from hinged.service.model.pool import Pool
+from hinged.service.model.receipts import Ledger
 from hinged.service.model.revisions import Revisions
 from hinged.service.model.schema import FACTS
 from hinged.service.model.tombstones import Tombstones
@@ -83,6 +84,7 @@ class State:
         self.hooks = Hooks()
         self.rations = Rations.new(configuration.capacity)
         self.alerts = Alerts()
+        self.receipts: Ledger | None = None
         self.novelty = None if configuration.novelty is None else Novelty().watched(configuration.alarm)
 
     @property
@@ -159,6 +161,8 @@ class State:
         arrays: dict[str, Array] = {}
         if self.alerts:
             facts["alerts"] = self.alerts.state()
+        if self.receipts is not None:
+            facts["receipts"] = self.receipts.state()
         if self.rations:
             facts["rations"], own = self.rations.state()
             arrays |= {f"rations.{key}": array for key, array in own.items()}
@@ -224,6 +228,7 @@ class State:
         model.set_aside = [(at, kind) for at, kind in facts.get("set_aside", [])]
         model.hooks = Hooks.of(facts.get("hooks"))
         model.alerts = Alerts.of(facts.get("alerts"))
+        model.receipts = Ledger.of(facts.get("receipts"))
         model.rations = model.rations.loaded(facts.get("rations", {}), part("rations."))
         if (model.novelty is None) != ("novelty" not in facts):
             raise ValueError("the snapshot's novelty differs from its configuration")

@@ -19,6 +19,7 @@ from hinged.service.edge.ending import FAILURE, REFUSED, TAKEN_OVER
 from hinged.service.edge.keys import Keyring
 from hinged.service.edge.logs import begin_logging
 from hinged.service.edge.start import refuse_taken_address, tell_start
+from hinged.service.engine.receipts.sealing import signing_key
 from hinged.service.errors import Invalid
 from hinged.service.settings import Settings
 from hinged.service.store.choice import settle_division
@@ -86,6 +87,7 @@ def check(settings: Settings) -> None:
         )
     if settings.keys_file is not None:
         Keyring(settings.keys_file)
+    signing_key(settings.receipt_key)
 
 
 class _Supervisor:

@@ -17,8 +17,8 @@ def digest_of(model, without=None):
 
     without: for a state of an older version, the parameters to leave out of each solver's configuration. The hash then
     also leaves out the parts that older versions do not have: annotators, revisions, skipped leases, the settings for
-    showing an x, for guides, tie breakers, calibration, decisions, watched classes, segments, promises, alarms and
-    novelty, and the settings of features that are off.
+    showing an x, for guides, tie breakers, calibration, decisions, watched classes, segments, promises, alarms,
+    novelty and receipts, and the settings of features that are off.
     """
     facts, arrays = decode(model.snapshot(), SNAPSHOT)
     for learner in (facts["learner"], *facts["shadows"].values()):
@@ -29,7 +29,7 @@ def digest_of(model, without=None):
             for name in ("tie_breakers", "guide"):
                 del learner["configuration"]["labels"][name]
             of_metrics = ("calibration", "costs", "watch", "segments", "promise", "alarm")
-            for name in (*of_metrics, "capacity", "explore", "novelty"):
+            for name in (*of_metrics, "capacity", "explore", "novelty", "receipts"):
                 del learner["configuration"][name]
             features = learner["configuration"]["features"]
             given = {name: value for name, value in features.items() if value is not None and value is not False}

@@ -79,17 +79,19 @@ async def change_model(model: str, request: Request) -> Response:
 
 async def changed(model: str, worker: Worker, answer: dict[str, Any]) -> Response:
     """Return the answer to a change: 200 when the change is done, or 202 with the job that will do it."""
+    receipts = {"receipts": answer["receipts"]} if "receipts" in answer else {}
+    shown = {"model": model, "position": answer["position"], **receipts}
     if "at" not in answer:
-        return JSON({"model": model, "position": answer["position"], "certificate": answer["certificate"]})
+        return JSON({**shown, "certificate": answer["certificate"]})
     at = answer["at"]
-    job = JSON({"model": model, "position": answer["position"], "job": f"/jobs/{model}.{at}"}, 202)
+    job = JSON({**shown, "job": f"/jobs/{model}.{at}"}, 202)
     if answer["folds"]:
         return job
     ended = await worker.ended(at, CHANGE_WAIT_S)
     if ended["state"] == "running":
         return job
     found = {name: ended[name] for name in ("certificate", "unwritten") if name in ended}
-    return JSON({"model": model, "position": worker.published.position, **found})
+    return JSON({**shown, "position": worker.published.position, **found})
 
 
 async def _read_changes(request: Request) -> dict[str, Any]:

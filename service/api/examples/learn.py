@@ -223,7 +223,8 @@ def shown_learned(worker: Worker, answer: LearnAnswer) -> Answer:
     """Return the answer for examples that were learned."""
     results = Parts(len(answer.results), RESULT_VALUES, partial(_learned, answer.results))
     shown = results.all() if results.short else results
-    return {"model": worker.model.name, "position": answer.position, "results": shown}
+    proved = {"receipts": answer.receipts} if answer.receipts else {}
+    return {"model": worker.model.name, "position": answer.position, "results": shown, **proved}
 
 
 def _learned(learnt: Sequence[Learnt], begin: int, end: int) -> list[dict[str, Any]]:

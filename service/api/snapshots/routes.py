@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 
 from fastapi import Query, Request
-from starlette.responses import Response
+from starlette.responses import Response, StreamingResponse
 
 from hinged.operations import SnapshotOperations
 from hinged.service import limits
@@ -30,7 +30,7 @@ from hinged.service.api.wire import (
 )
 from hinged.service.data.configuration import shown_configuration
 from hinged.service.edge.middleware import JSON
-from hinged.service.engine.transfer.exports import SUFFIX
+from hinged.service.engine.transfer.exports import LOG_SUFFIX, SUFFIX
 from hinged.service.errors import Conflict, StoreUnavailable
 
 group = Group("snapshots")
@@ -52,11 +52,15 @@ async def export_model(
     as_of: Annotated[
         Position | None, Query(description="position of the log: the model as it was there; by default as it is now")
     ] = None,
+    log: Annotated[bool, Query(description="add the log, for `hinged verify`; such a file cannot be imported")] = False,
 ) -> Response:
     """Export the model as one file, in its current state or in its state at a position of the log."""
-    position, file = await registry_of(request).export(model, as_of)
-    name = f'attachment; filename="{model}-{position}{SUFFIX}"'
-    return Response(file, media_type=BINARY, headers={"Content-Disposition": name})
+    position, file = await registry_of(request).export(model, as_of, log=log)
+    suffix = LOG_SUFFIX if log else SUFFIX
+    headers = {"Content-Disposition": f'attachment; filename="{model}-{position}{suffix}"'}
+    if isinstance(file, bytes):
+        return Response(file, media_type=BINARY, headers=headers)
+    return StreamingResponse(file, media_type=BINARY, headers=headers)
 
 
 @group.serves(

@@ -11,6 +11,7 @@ import logging
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import Executor
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 from typing import Any, Protocol
 
 from hinged.service.engine.history import ModelHistory
@@ -197,7 +198,9 @@ class JobRunner:
         if retraining.erases:
             await self._owner.snapshot(first=True)  # so that a recovery does not need the state in the log
             tombstones: Tombstones = await self._owner.read(lambda model: model.tombstones.copy())
-            await self._call(redact, self._store, self._history.name, tombstones, position, lambda: self._stopped)
+            sealed: bool = await self._owner.read(lambda model: model.receipts is not None)
+            redacting = partial(redact, sealed=sealed)
+            await self._call(redacting, self._store, self._history.name, tombstones, position, lambda: self._stopped)
             unwritten = await self._shared.purging.purge(self._call)
         await self._owner.step(Settling(retraining, unwritten))
         self._swapped = None

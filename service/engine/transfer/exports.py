@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+import struct
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from itertools import chain, takewhile
 
 import numpy as np
 
-from hinged.frames import BadFrame, decode, encode
+from hinged.frames import PIECE_BYTES, BadFrame, decode, encode
 from hinged.service.engine.history import ModelHistory
 from hinged.service.engine.worker import Worker
 from hinged.service.errors import Conflict, Invalid
 from hinged.service.model.model import Model
+from hinged.service.store.base import Event, Store
 
 EXPORT = "export"
 VERSION = 1
 SUFFIX = ".hinged"
+LOG_SUFFIX = ".hinged-log"
+RECORD = struct.Struct(">QQB")
+"""Position, length of the payload, and length of the kind. Kind and payload follow."""
 
 
 def pack_export(model: str, position: int, snapshot: bytes) -> bytes:
@@ -31,6 +37,27 @@ def unpack_export(data: bytes) -> bytes:
     if arrays.get("snapshot", np.zeros(0)).dtype != np.uint8:
         raise BadFrame("the file holds no snapshot")
     return arrays["snapshot"].tobytes()
+
+
+def log_export(store: Store, model: str, position: int, snapshot: bytes, sizes: Mapping[str, int]) -> Iterator[bytes]:
+    """Yield a file with a model's state at a position, and the events of its log up to there, for `hinged verify`.
+
+    Each record has a position, a kind and a payload. The record of the state comes first; its position is 0.
+    sizes: as in Model.begin. They are part of the file, because they affect the state.
+    """
+    facts = {"version": VERSION, "model": model, "position": position, "sizes": dict(sizes)}
+    state = encode(EXPORT, facts, {"snapshot": np.frombuffer(snapshot, np.uint8)}, long=True)
+    records = chain([(0, Event(EXPORT, state))], store.read(model, 0))
+    piece = bytearray()
+    for at, event in takewhile(lambda record: record[0] <= position, records):
+        kind = event.kind.encode()
+        piece += RECORD.pack(at, len(event.payload), len(kind)) + kind
+        for begin in range(0, len(event.payload), PIECE_BYTES):
+            piece += event.payload[begin : begin + PIECE_BYTES]
+            if len(piece) >= PIECE_BYTES:
+                yield bytes(piece)
+                piece.clear()
+    yield bytes(piece)
 
 
 async def exported(

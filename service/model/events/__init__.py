@@ -10,7 +10,7 @@ from types import ModuleType
 
 from hinged.frames import BadFrame
 from hinged.service.data.declared import check_declared
-from hinged.service.model.events import changes, decisions, hooks, labelling, learning, states
+from hinged.service.model.events import changes, decisions, hooks, labelling, learning, receipts, states
 from hinged.service.model.events.base import ModelEvent
 
 __all__ = ["KINDS", "ModelEvent", "decode_event"]
@@ -34,7 +34,7 @@ def _kinds(*modules: ModuleType) -> dict[str, type[ModelEvent]]:
     return found
 
 
-KINDS = _kinds(states, learning, labelling, changes, hooks, decisions)
+KINDS = _kinds(states, learning, labelling, changes, hooks, decisions, receipts)
 
 
 def decode_event(kind: str, payload: bytes) -> ModelEvent:

@@ -159,6 +159,7 @@ class ModelImported(_Whole, _First):
         model.position, model.at_ms = 1, max(model.at_ms, self.at_ms)
         model.undone, model.reads_back_at, model.floor, model.jobs = [], 0, 0, Jobs()
         model.set_aside, model.curves, model.hooks = [], Curves(), model.hooks.moved(1)
+        model.receipts = None
         return model
 
     def apply(self, model: Model, position: int, epoch: Epoch | None) -> Outcome:

@@ -76,6 +76,8 @@ CALLS = {
     "alerts": ({"n": 5, "order": "best"}, "GET", "/models/m/alerts?n=5&order=best", None),
     "acknowledge": ({"ids": "a/1"}, "POST", "/models/m/alerts/acknowledge", {"ids": ["a/1"]}),
     "hooks": ({}, "GET", "/models/m/hooks", None),
+    "head": ({}, "GET", "/models/m/head", None),
+    "proofs": ({"first": 3}, "GET", "/models/m/proofs?first=3", None),
     "remove_hook": ({"hook": "h/1"}, "DELETE", "/models/m/hooks/h%2F1", None),
     "reconcile": ({"project": 3}, "POST", "/labelstudio/models/m/reconcile", {"project": 3}),
     "finish": ({"epochs": 2}, "POST", "/models/m/finish", {"epochs": 2}),

@@ -82,6 +82,7 @@ def test_every_default_of_a_configuration_is_filled_in(ask, said, more):
         "segments": None,
         "promise": None,
         "alarm": None,
+        "receipts": False,
         "explore": None,
         "novelty": None,
         "precision": "float32",
