@@ -69,7 +69,7 @@ def test_each_kind_of_setting_has_a_field_that_fits(client, server, tab):
     dialog.get_by_role("combobox").select_option("linear")
     dialog.get_by_role("button", name="Try it as a challenger").click()
     eventually(lambda: "other-kernel" in client.shadows("set")["shadows"])
-    page.get_by_text('kernel {"type":"linear"} instead of {"type":"rbf"').wait_for()
+    page.get_by_text("kernel linear instead of rbf, gamma").wait_for()
     assert client.shadows("set")["shadows"]["other-kernel"]["configuration"]["kernel"] == {"type": "linear"}
     assert client.model("set")["configuration"]["kernel"] == KERNEL
     assert one.wrong == []

@@ -121,9 +121,9 @@ def test_a_model_that_is_no_better_than_guessing_says_so_and_accuses_no_label(se
           const confusion = { classes: ["ok", "fraud"], window: [[875, 0], [125, 0]] };
           const drift = { flagged: true, last_at: 4500, examples: 400, errors: 280 };
           const metrics = { window: { accuracy: right, examples: 1000 }, confusion, drift };
-          const figures = { examples: 5000, metrics, pool: {} };
-          const { rest } = standing({ figures, history, suspects: 90 });
-          return [rest, steps({ model: "m", figures, suspects: 90 }).map((it) => it.text)];
+          const figures = { examples: 5000, metrics, pool: {}, configuration: {} }, suspects = right < 0.9 ? null : 90;
+          const { rest } = standing({ figures, history, suspects });
+          return [rest, steps({ model: "m", figures, suspects }).map((it) => it.text)];
         }""",
         right,
     )
@@ -132,13 +132,34 @@ def test_a_model_that_is_no_better_than_guessing_says_so_and_accuses_no_label(se
         "right in 30.0 % of 400 examples since the change"
     )
     if right < 0.9:
-        assert said == ['no better than always guessing "ok" (87.5 %)', drift]
+        weak = 'no better than always guessing "ok" (87.5 %)'
+        assert said == [weak, 'it finds 0 of 125 examples of "fraud"', drift]
         assert "Say what each error costs" in steps
         assert not any("Check" in step for step in steps)
     else:
         assert said[:2] == ['always guessing "ok" would be right in 87.5 %', drift]
         assert "contradicts 90 labels" in said[2]
         assert "Check 90 labels" in steps
+
+
+@pytest.mark.parametrize("learnable", [False, True])
+def test_a_model_accuses_labels_only_if_it_is_better_than_guessing(client, server, tab, learnable):
+    model = taught(client, f"accuser-{learnable}", 0)
+    client.learn(
+        model,
+        [
+            {
+                "id": f"e{k}",
+                "x": [(k * 7) % 11 / 11, (k * 5) % 13 / 13],
+                "y": ("ok", "fraud")[(k * 7) % 11 > 5 if learnable else k % 9 == 0],
+            }
+            for k in range(240)
+        ],
+    )
+    client.correct(model, "e3", "fraud" if client.example(model, "e3")["label"] == "ok" else "ok")
+    page = tab(server.url).open("", "h1")
+    count = page.evaluate('async (model) => (await import("./ui/standing.js")).suspectsOf(model)', model)
+    assert (count is not None) is learnable
 
 
 def test_the_start_lists_what_needs_somebody_and_the_ways_to_begin(client, server, tab):

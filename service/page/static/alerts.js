@@ -53,6 +53,6 @@ export function Alerts({ model, classes, show, again }) {
       <tbody>${alerts.map((alert, i) => html`<tr key=${alert.id} tabindex="-1" class=${i === active ? "active" : ""} aria-current=${i === active ? "true" : null}><th scope="row"><bdi class="code">${alert.id.slice(0, 60)}</bdi></th><td><bdi>${alert.decision}</bdi></td>
         <td class="number">${percent(alert.probability)}</td><td class="number">${figure(alert.gain)}</td><td>${REASONS[alert.reason]}</td><td>${new Date(alert.at).toLocaleString()}</td>
         <td>${labels.map((label, k) => html`<button class="plain" key=${shownLabel(label)} aria-label=${`${alert.id} was ${shownLabel(label)}`} onClick=${() => settle(alert.id, label)}>${shownLabel(label)}${i === active && html` <kbd aria-hidden="true">${k + 1}</kbd>`}</button> `)}
-          <button class="plain" aria-label=${`${alert.id} is done`} onClick=${() => settle(alert.id)}>Done${i === active && html` <kbd aria-hidden="true">${KEYS.done}</kbd>`}</button></td></tr>`)}</tbody></table></div>
+          <button class="plain" aria-label=${`${alert.id} is done`} onClick=${() => settle(alert.id)}>Done, no label${i === active && html` <kbd aria-hidden="true">${KEYS.done}</kbd>`}</button></td></tr>`)}</tbody></table></div>
       ${example && now && html`<h3>The alert <bdi class="code">${now.id.slice(0, 60)}</bdi></h3><${Example} key=${now.id} x=${example.x} show=${show} />`}`}`;
 }

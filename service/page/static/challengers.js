@@ -2,14 +2,13 @@
 
 import { html, useState } from "./vendor/htm-preact.js";
 import { ask, may, path } from "./api.js";
+import { spoken, words } from "./controls.js";
 import { announce, count, figure, Name, percent, Problem } from "./parts.js";
-
-const text = (value) => (value !== null && typeof value === "object" ? JSON.stringify(value) : String(value ?? "not set"));
 
 // The parts in which a challenger's configuration differs from the champion's, in words.
 export const differences = (own, champion) => [...new Set([...Object.keys(own), ...Object.keys(champion)])]
   .filter((part) => JSON.stringify(own[part]) !== JSON.stringify(champion[part]))
-  .map((part) => `${part.replaceAll("_", " ")} ${text(own[part])} instead of ${text(champion[part])}`.slice(0, 160)).join("; ");
+  .map((part) => `${spoken(part)} ${words(own[part])} instead of ${words(champion[part])}`.slice(0, 160)).join("; ");
 
 const points = (share) => `${share < 0 ? "\u2212" : "+"}${Math.abs(100 * share).toFixed(1)}`;
 

@@ -24,6 +24,12 @@ export function usualClass(confusion) {
   return { label: confusion.classes[rows.indexOf(most)], share: most / n };
 }
 
+// The rarest class of the newest examples: its label, the number of its examples, and how many the model found.
+function rarest(confusion) {
+  const rows = confusion?.window.map(sum) ?? [], least = Math.min(...rows.filter(Boolean)), i = rows.indexOf(least);
+  return i < 0 ? null : { label: confusion.classes[i], examples: least, found: confusion.window[i][i] };
+}
+
 // Whether share `a` of `n` examples is greater (1) or less (-1) than share `b` of `m` other examples, or whether chance
 // explains the difference (0).
 export function compared(a, n, b, m) {
@@ -67,11 +73,12 @@ export function leader(shadows) {
   return leading.sort((a, b) => b.lead - a.lead)[0] ?? null;
 }
 
-// The number of suspect labels, at most SUSPECTS_MAX + 1. Null if the model keeps no examples, or if the key may not
-// correct labels.
+// The number of suspect labels, at most SUSPECTS_MAX + 1. Null if the model keeps no examples or is too weak to accuse a
+// label, or if the key may not correct labels.
 export async function suspectsOf(model) {
   if (!may("writer")) return null;
   try {
+    if (!beatsUsual((await ask("GET", `models/${path(model)}`)).metrics)) return null;
     return (await ask("GET", `models/${path(model)}/suspects?n=${SUSPECTS_MAX + 1}`)).suspects.length;
   } catch (error) {
     if (error.status === 401) throw error;
@@ -95,16 +102,18 @@ export function standing({ figures, history, suspects }) {
   if (window.accuracy === null) return { first: `${plural(examples, "example")} learned`, more: ", and no prediction to judge yet", rest: also };
   const rest = [], usual = usualClass(metrics.confusion), past = history && earlier(history);
   if (usual) rest.push(beatsUsual(metrics) ? `always guessing ${quoted(usual.label)} would be right in ${percent(usual.share)}` : `no better than always guessing ${quoted(usual.label)} (${percent(usual.share)})`);
+  const rare = rarest(metrics.confusion);
+  if (usual && rare && !beatsUsual(metrics)) rest.push(`it finds ${count(rare.found)} of ${count(rare.examples)} examples of ${quoted(rare.label)}`);
   if (past) {
     const word = ["worse than", "no different from", "better than"][compared(window.accuracy, window.examples, past.accuracy, past.examples) + 1];
     rest.push(`${word} a ${past.word} ago (${percent(past.accuracy)})`);
   }
   for (const [name, { long }] of Object.entries(metrics.classes ?? {})) {
-    if (typeof long?.recall_at_1_percent === "number") rest.push(`the highest-scored 1 % of examples contains ${percent(long.recall_at_1_percent, 0)} of ${named(name)}`);
+    if (typeof long?.recall_at_1_percent === "number" && name !== shownLabel(usual?.label)) rest.push(`the highest-scored 1 % of examples contains ${percent(long.recall_at_1_percent, 0)} of ${named(name)}`);
   }
   if (decisions?.examples) {
     const [simple, cost] = Object.entries(decisions.always).sort((a, b) => a[1] - b[1])[0] ?? [];
-    rest.push(`a decision costs ${decisions.cost.toPrecision(3)} on average${simple === undefined ? "" : `; always deciding ${named(simple)} would cost ${cost.toPrecision(3)}`}`);
+    rest.push(`a decision cost ${decisions.cost.toPrecision(3)} on average (${plural(decisions.examples, "decision")})${simple === undefined ? "" : `; always deciding ${named(simple)} would have cost ${cost.toPrecision(3)}`}`);
   }
   if (typeof promise?.window.coverage === "number") {
     const promised = promise.promised === undefined ? "" : ` (promised: ${percent(promise.promised)})`;
@@ -120,14 +129,14 @@ export function standing({ figures, history, suspects }) {
   const more_gains = drift.flagged || !history ? null : gained(history, window, examples);
   if (more_gains?.gain > 0) rest.push(`each hundred of the newest examples gained about ${points(more_gains.gain)}`);
   else if (more_gains?.gain === 0 && more_gains.most < LITTLE) rest.push(`a hundred more examples would gain less than ${points(LITTLE)}`);
-  if (suspects && beatsUsual(metrics)) rest.push(`the model contradicts ${suspectLabels(suspects)} that it learned`);
+  if (suspects) rest.push(`the model contradicts ${suspectLabels(suspects)} that it learned`);
   const more = ` of the last ${plural(window.examples, "prediction")}, between ${between(interval(window.accuracy, window.examples))}`;
   return { first: `Right in ${percent(window.accuracy)}`, more, rest };
 }
 
 // The next steps, the most urgent first: {text, href}. A key sees only steps that its role may take.
 export function steps({ model, figures, suspects, shadows }) {
-  const { pool, metrics, examples } = figures, found = [];
+  const { pool, metrics, examples, configuration } = figures, found = [];
   const add = (role, text, href) => may(role) && found.push({ text, href });
   if (metrics.drift.flagged || metrics.alarm?.flagged || figures.novelty?.alarm?.flagged) add("reader", "See what happened", fold(model, "happened"));
   const ahead = leader(shadows);
@@ -136,8 +145,8 @@ export function steps({ model, figures, suspects, shadows }) {
   if (pool.conflicts) add("writer", `Settle ${plural(pool.conflicts, "conflict")} of annotators`, link(model, "label"));
   if (!examples) add("writer", "Bring data from a file", link(model, "data"));
   if (pool.size) add("annotator", `Label ${plural(pool.size, "question")}`, link(model, "label"));
-  if (!beatsUsual(metrics)) add("admin", "Say what each error costs", fold(model, "settings"));
-  else if (suspects) add("writer", `Check ${suspectLabels(suspects)}`, link(model, "suspects"));
+  if (!beatsUsual(metrics) && !configuration.costs) add("admin", "Say what each error costs", fold(model, "settings"));
+  if (suspects) add("writer", `Check ${suspectLabels(suspects)}`, link(model, "suspects"));
   if (examples) add("writer", "Predict or add a file", link(model, "data"));
   add("reader", "Use it by code", fold(model, "code"));
   return found;

@@ -22,8 +22,11 @@ export function Suspects({ model }) {
   const [at, setAt] = useState(0); // number of the suspect for which the keys are
   const [error, setError] = useState(null);
   const heading = useRef(), acts = useRef({}), busy = useRef(false);
+  const order = useRef(new Map()); // by id: the number at which a suspect was first shown, because scores change with each answer
+  for (const { id } of found?.suspects ?? []) if (!order.current.has(id)) order.current.set(id, order.current.size);
+  const listed = [...(found?.suspects ?? [])].sort((a, b) => order.current.get(a.id) - order.current.get(b.id));
   const gone = new Set(settled.map(({ suspect }) => suspect.id));
-  const shown = [...back, ...(found?.suspects ?? []).filter((s) => !back.some((b) => b.id === s.id))].filter((s) => !gone.has(s.id));
+  const shown = [...back, ...listed.filter((s) => !back.some((b) => b.id === s.id))].filter((s) => !gone.has(s.id));
   const active = Math.max(0, Math.min(at, shown.length - 1)), last = settled.at(-1);
   const settle = (suspect, text, y) => {
     setSettled((was) => [...was, { suspect, text, y }]);
