@@ -149,7 +149,7 @@ audit: init
 # Refuse a release whose version has no date in CHANGELOG.md.
 dated:
 	@first="$$(grep -m 1 '^## ' CHANGELOG.md)"; echo "$$first" | grep -qE '^## $(VERSION) - [0-9]{4}-[0-9]{2}-[0-9]{2}$$' \
-		|| { echo "CHANGELOG.md begins with '$$first', expected '## $(VERSION) - YEAR-MONTH-DAY'" >&2; exit 1; }
+		|| { echo "CHANGELOG.md begins with '$$first', expected '## $(VERSION) - YEAR-MONTH-DAY' for the version in hinged/version.py" >&2; exit 1; }
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

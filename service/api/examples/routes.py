@@ -96,7 +96,10 @@ async def _learn_first(registry: Registry, request: Request, model: str, templat
     settings = registry.settings
     body, packed = await read_examples(request, settings.body_bytes_max)
     if packed:
-        raise Invalid(f"the first examples of model {model} must be JSON: their form determines its features")
+        raise Invalid(
+            f"the first examples of model {model} must be JSON, because their form determines its features; or create "
+            'the model first, with features such as {"type": "dense", "dim": 2}'
+        )
     x = await sliced(_first_x(body, settings))
     configuration = default_configuration(settings.default_model if template is None else template, x, settings)
     first = await sliced(read_request(body, configuration, settings, caller(request)))

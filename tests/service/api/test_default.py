@@ -5,6 +5,7 @@ import random
 
 import pytest
 
+from hinged.client.batch import MEDIA_TYPE, pack
 from tests.helpers.http_client import Asking, example, refusal
 from tests.helpers.server import RunningServer
 
@@ -117,6 +118,15 @@ def test_first_examples_that_are_invalid_create_no_model(ask, body, reason):
         answer = ask("POST", "/learn", content=body + padding, headers={"content-type": "application/json"})
         assert reason in refusal(answer, 422, "invalid")["message"]
         refusal(ask("GET", "/models/default"), 404, "not_found")
+
+
+def test_rows_as_bytes_create_no_model_and_the_refusal_says_what_does(ask):
+    rows = {"content": pack([[1.0, 2.0]], ["a"]), "headers": {"content-type": MEDIA_TYPE}}
+    for path, name in (("/learn", "default"), ("/models/other/learn", "other")):
+        told = refusal(ask("POST", path, **rows), 422, "invalid")["message"]
+        remedy = json.loads(told[told.index("{") :])
+        ask("PUT", f"/models/{name}", json={"features": remedy})
+        assert ask("POST", path, **rows).status_code == 200
 
 
 @pytest.mark.parametrize("ask", [{"models_max": 1}], indirect=True, ids=["set"])
