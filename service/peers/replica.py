@@ -63,14 +63,18 @@ class Replica:
         """Raise NotHere: only the owner keeps predictions that wait for their labels."""
         raise NotHere
 
-    async def follow(self) -> None:
-        """Apply the events after the model's position."""
+    async def follow(self, through: int) -> None:
+        """Apply the events after the model's position, up to a position that the owner has published. Later events may
+        not be durable yet.
+        """
         async with self._alone:
-            await asyncio.get_running_loop().run_in_executor(self.readers, self._fold)
+            await asyncio.get_running_loop().run_in_executor(self.readers, self._fold, through)
 
-    def _fold(self) -> None:
+    def _fold(self, through: int) -> None:
         shown = time.monotonic()
         for at, record in self._history.store.read(self.model.name, self.model.position):
+            if at > through:
+                break
             self.model = self._history.followed(self.model, at, record)
             if time.monotonic() > shown + PUBLISH_S:
                 self.published, shown = self.model.published(), time.monotonic()
@@ -160,11 +164,13 @@ class Replicas:
             birth, replica = self._loaded.get(name, (0, None))
             try:
                 if replica is None or birth != place.birth:
-                    loaded = await asyncio.get_running_loop().run_in_executor(self._executor, self._load, name)
+                    loaded = await asyncio.get_running_loop().run_in_executor(
+                        self._executor, self._load, name, place.position
+                    )
                     if self._places.get(name) is not None:
                         self._loaded[name] = place.birth, loaded
                 elif replica.published.position < place.position:
-                    await replica.follow()
+                    await replica.follow(place.position)
                 else:
                     self._behind_since.pop(name, None)
                     return
@@ -175,7 +181,6 @@ class Replicas:
                 self._loaded.pop(name, None)
                 await asyncio.sleep(RETRY_S)
 
-    def _load(self, name: str) -> Replica:
+    def _load(self, name: str, position: int) -> Replica:
         history = ModelHistory(self._store, name, **self.settings.model_sizes)
-        model, _ = history.reached()
-        return Replica(model, history, self._executor)
+        return Replica(history.at(position), history, self._executor)

@@ -27,6 +27,8 @@ from tests.seeds.planted import PLANTED
 from tests.seeds.run import Run
 from tests.seeds.scenario import Scenario
 
+TOLD_EVERY = 1000
+
 
 def prepare():
     """Load what a seed must not spend time on."""
@@ -92,6 +94,8 @@ def main():
                 tell_failure(Scenario.of(seed), broken, options.planted, shrink=not options.no_shrink)
                 if not options.keep_on:
                     break
+            if done % TOLD_EVERY == 0:
+                print(f"{done} seeds, {len(found)} fail", flush=True)
     seconds = time.perf_counter() - began
     told = ", ".join(f"{value:,.0f} {name.replace('_', ' ')}" for name, value in total.items())
     print(

@@ -25,6 +25,7 @@ class Checks:
         self._writers = {}
         self._newest = defaultdict(int)
         self.positions = defaultdict(int)  # by client and model: the newest position that it knows
+        self.published = {}  # by model: the newest position that an owner has published
         self.sent = defaultdict(set)
         self.acknowledged = defaultdict(set)
         self.perhaps_forgotten = defaultdict(set)

@@ -13,13 +13,13 @@ from hinged.client.exchange import HingedError, exchange
 from hinged.service.cluster.controller import Controller
 from hinged.service.engine.history import ModelHistory
 from hinged.service.engine.journal import Journal
-from hinged.service.errors import ServiceError
-from hinged.service.store.base import Damaged
+from hinged.service.engine.positions import LogPosition
+from hinged.service.peers.replica import Replicas
 from hinged.service.store.redis import RedisStore
 from hinged.service.store.redis import nodes as redis_nodes
-from tests.seeds.checks import SIZES, Checks
+from tests.seeds.checks import Checks
 from tests.seeds.network import Network, Sender
-from tests.seeds.nodes import Node
+from tests.seeds.nodes import Node, settings_of
 from tests.seeds.redis_client import NAME, RedisServer, clients
 from tests.seeds.scenario import LASTS_S, MODELS, NODES
 from tests.seeds.world import PLACE, START_S, Place, World
@@ -61,12 +61,19 @@ class Run:
 
     def result(self):
         """Run it; return the checks."""
-        apply, reached, checks = Journal._apply, ModelHistory.reached, self.checks
+        apply, checks = Journal._apply, self.checks
+        reached, followed = ModelHistory.reached, ModelHistory.followed
 
         def watched(journal, *args):
             outcome = apply(journal, *args)
+            checks.published[journal.model.name] = journal.model.position
             checks.reached(PLACE.get(), journal.model)
             return outcome
+
+        def watched_replica(history, *args):
+            model = followed(history, *args)
+            checks.reached(PLACE.get(), model)
+            return model
 
         def watched_load(history):
             found = reached(history)
@@ -80,6 +87,7 @@ class Run:
                 mock.patch.object(redis_nodes, "Redis", clients(self.redis)),
                 mock.patch.object(Journal, "_apply", watched),
                 mock.patch.object(ModelHistory, "reached", watched_load),
+                mock.patch.object(ModelHistory, "followed", watched_replica),
             ):
                 self.world.run(self._main())
         finally:
@@ -305,24 +313,13 @@ class Run:
     # -- followers and the judge ----------------------------------------------------------------------------------
 
     async def _follow(self):
-        """Follow the logs, and compare the state at each position with the owner's."""
+        """Follow the models as another process does, from the positions that owners have published."""
         store = await asyncio.to_thread(self._reader)
-        models = {}
+        replicas = Replicas(store, settings_of(self.nodes["n0"].address), None)
         while True:
             await asyncio.sleep(self.world.rng.expovariate(5.0))
-            for name in MODELS:
-                with suppress(ServiceError, Damaged, ValueError):
-                    await asyncio.to_thread(self._fold, store, models, name)
-
-    def _fold(self, store, models, name):
-        history = ModelHistory(store, name, **SIZES)
-        model = models.pop(name, None)
-        if model is None:
-            model, _ = history.reached()
-        for at, record in store.read(name, model.position):
-            model = history.followed(model, at, record)
-            self.checks.reached("the follower", model)
-        models[name] = model
+            for name, position in self.checks.published.items():
+                replicas.note(name, LogPosition(1, position))
 
     async def _judge(self):
         await asyncio.to_thread(lambda: self.checks.judge(self._reader(), self.redis.model, MODELS))

@@ -220,7 +220,7 @@ class World:
 
     @contextmanager
     def _handed_out(self):
-        """Hand the simulated clock, threads and random numbers to the product, all in this one place."""
+        """Hand the simulated clock, threads and random numbers to the product. No other code does this."""
         random.seed(self.drawn.random())
         with ExitStack() as stack:
             for target, name, value in (

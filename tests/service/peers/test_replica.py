@@ -155,3 +155,16 @@ def test_another_model_of_the_same_name_is_no_replica_of_it(tmp_path, caplog):
             pair.replicas.get("m")
 
     run(scenario, tmp_path)
+
+
+def test_a_replica_takes_no_event_that_the_owner_has_not_published(tmp_path):
+    async def scenario(pair):
+        examples = examples_of(0, 4)
+        for first in (0, 2):  # the event after the second position may not be durable yet
+            before = pair.worker.published.position
+            await pair.worker.learn(learning(pair.worker.model, examples[first : first + 2]))
+            pair.replicas.note("m", LogPosition(1, before))
+            await until(lambda: pair.replicas.lags()["m"] <= 0)
+            assert pair.replicas.get("m").model.position == before
+
+    run(scenario, tmp_path)
