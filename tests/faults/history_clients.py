@@ -298,6 +298,7 @@ WHAT = (
 )  # fmt: skip
 CHANGES = (
     {"precision": "float64"}, {"precision": "float32"}, {"kernel": {"type": "rbf", "gamma": 0.7}},
+    {"receipts": True}, {"receipts": False},
     {"kernel": {"type": "polynomial", "gamma": 0.5, "degree": 3, "coef0": 1.0}}, {"kernel": {"type": "linear"}},
     {"kernel": {"type": "laplacian", "gamma": 0.2}}, {"kernel": {"gamma": 0.3}}, {"C": 10}, {"C": 0.5},
     {"kernel": {"type": "rbf", "gamma": "scale"}},
