@@ -155,7 +155,10 @@ class Labelling(Part):
     )
     overlap: int = Field(1, ge=1, le=99, description="labels by different annotators that a candidate needs")
     tie_breakers: int = Field(
-        1, ge=0, le=99, description="further annotators to ask, one after another, if no label leads; afterwards the label that came first counts"
+        1,
+        ge=0,
+        le=99,
+        description="further annotators to ask, one after another, while no label leads; then the first label counts",
     )
     explore: float = Field(0.05, ge=0, le=1, description="share of the questions that are drawn at random")
     budget: float | None = Field(
