@@ -87,7 +87,7 @@ def test_a_column_that_was_left_out_comes_back_and_a_column_in_use_is_left_out(c
     assert roles() == guessed
     advice = page.get_by_role("list", name="Columns to leave out")
     assert advice.get_by_role("listitem").all_inner_texts() == [
-        '"receiver" has another text in nearly every row, so it is left out. Use receiver',
+        '"receiver" has another text in nearly every row, so it is left out. Use receiver It is the id',
         '"note" is missing in 99 % of the rows, so it is left out. Use note',
     ]
     assert barriers(page) == []
@@ -104,6 +104,17 @@ def test_a_column_that_was_left_out_comes_back_and_a_column_in_use_is_left_out(c
     assert client.example("parcels", first["id"])["x"] == {"postcode": "80000", "receiver": "name 0"}
     kinds = {column["name"]: column["kinds"] for column in client.columns("parcels")["columns"]}
     assert kinds == {"postcode": ["category"], "receiver": ["category"]}
+
+
+def test_a_column_whose_texts_all_differ_becomes_the_id_with_a_click(client, server, tab, parcels):
+    page, roles = preview_of(tab, server, parcels)
+    page.get_by_label("Name", exact=True).fill("named")
+    page.get_by_role("button", name="It is the id").click()
+    assert roles()["receiver"] == "id"
+    assert page.get_by_role("button", name="It is the id").count() == 0
+    page.get_by_role("button", name="Send the rows").click()
+    page.get_by_text("120 learned").wait_for()
+    assert "name 0" in {example["id"] for example in client.every_example("named")}
 
 
 def test_a_column_that_a_model_knows_is_not_left_out(client, server, tab, parcels):

@@ -34,7 +34,8 @@ function Useless({ columns, use }) {
   const found = columns.flatMap((c, i) => (c.useless && !["label", "id", "text"].includes(c.use) ? [[c, i]] : []));
   return found.length > 0 && html`<ul class="warnings" aria-label="Columns to leave out">${found.map(([c, i]) => html`<li key=${c.name}>
     <bdi>"${cut(c.name)}"</bdi> ${c.useless === "unlike" ? "has another text in nearly every row" : `is missing in ${percent(c.missing, 0)} of the rows`}${c.use === "leave" ? ", so it is left out. " : ". "}
-    ${c.use === "leave" ? html`<button class="plain" onClick=${() => use(i, c.useless === "unlike" ? "category" : "feature")}>Use ${cut(c.name)}</button>`
+    ${c.use === "leave" ? html`<button class="plain" onClick=${() => use(i, c.useless === "unlike" ? "category" : "feature")}>Use ${cut(c.name)}</button>
+      ${c.useless === "unlike" && !columns.some((other) => other.use === "id") && html` <button class="plain" onClick=${() => use(i, "id")}>It is the id</button>`}`
       : html`<button class="plain" onClick=${() => use(i, "leave")}>Leave out ${cut(c.name)}</button>`}</li>`)}</ul>`;
 }
 
