@@ -163,10 +163,6 @@ SET_ASIDE_KEPT = 100
 """Maximum number of set-aside events that a model's figures list."""
 MARKS_KEPT = 256
 """Maximum number of marks on a model's learning curve, and of marks that wait for its hooks."""
-UNSEALED_MAX = 100
-"""Maximum number of events after a seal of receipts that the next seal includes. The skip of an event is appended
-without a seal. After more of such events, or after receipts were off, a new tree begins.
-"""
 HOOKS_MAX = 16
 """Maximum number of hooks of a model. Each is a task while a message waits."""
 ALERTS_KEPT = 1_000

@@ -10,6 +10,7 @@ its commitment, and its kind; the commitment is the SHA-256 of a salt of 32 byte
 
 from __future__ import annotations
 
+import argparse
 import base64
 import hashlib
 import json
@@ -37,9 +38,6 @@ def need(true: bool, what: str) -> None:
     """Raise Wrong unless a condition is true."""
     if not true:
         raise Wrong(what)
-
-
-# the tree
 
 
 def leaf_of(position: int, kind: str, commitment: bytes) -> bytes:
@@ -119,28 +117,24 @@ def records(file: Path) -> Iterator[tuple[int, str, bytes]]:
             yield position, kind.decode(), payload
 
 
-def lines(hashes: bytes) -> list[bytes]:
-    """Return hashes of 32 bytes, which an array contains one after another."""
-    return [hashes[at : at + 32] for at in range(0, len(hashes), 32)]
-
-
 @dataclass
 class Log:
     """The contents of an export.
 
-    first: position of its first event. origin, begin, size, peaks, leaves, heads: of the newest tree in it: its name,
-    the number of leaves before the export begins, the number of leaves, the peaks, the index and the hash of each leaf
-    by position, and the head by size. learned: by position, the number of the first example of a batch, and the ids.
-    redacted, forgotten, swapped: positions of events.
+    first: position of its first event. origin, size, peaks: the name of the newest tree, its number of leaves, and its
+    peaks. begin: by tree, the number of leaves before the export begins. leaves: by position, the index and the hash.
+    heads: by tree and size. learned: by position, the number of the first example of a batch, and the ids. redacted,
+    forgotten, swapped: positions of events. unsealed: the number of events in no tree.
     """
 
     first: int = 0
     origin: str = ""
-    begin: int = 0
     size: int = 0
+    unsealed: int = 0
+    begin: dict[str, int] = field(default_factory=dict)
     peaks: list[bytes] = field(default_factory=list)
     leaves: dict[int, tuple[int, bytes]] = field(default_factory=dict)
-    heads: dict[int, dict[str, Any]] = field(default_factory=dict)
+    heads: dict[tuple[str, int], dict[str, Any]] = field(default_factory=dict)
     learned: dict[int, tuple[int, list[str | None]]] = field(default_factory=dict)
     redacted: list[int] = field(default_factory=list)
     forgotten: list[int] = field(default_factory=list)
@@ -164,9 +158,11 @@ def read_log(file: Path) -> Log:
             waiting.append((position, kind, payload))
     need(bool(log.origin), "the log has no receipts")
     need(last == export["position"] == state["position"], f"the log ends at {last}, and not where the state is")
-    # A server appends this event without a seal; the next seal includes it.
-    need(all(kind == "set_aside" for _, kind, _ in waiting), f"event {waiting[0][0] if waiting else 0} is not sealed")
-    ledger = {"through": sealed_at, "peaks": [peak.hex() for peak in log.peaks], "head": log.heads[log.size]}
+    # A server appends this event without a seal; the next seal includes it. Without receipts nothing is sealed.
+    on = state["learner"]["configuration"].get("receipts")
+    need(not on or all(kind == "set_aside" for _, kind, _ in waiting), f"an event after {sealed_at} is not sealed")
+    log.unsealed, head = log.unsealed + len(waiting), log.heads[log.origin, log.size]
+    ledger = {"through": sealed_at, "peaks": [peak.hex() for peak in log.peaks], "head": head}
     need(state.get("receipts") == ledger, "the state has another head than the log")
     if log.redacted:
         swap, forgot = max(log.swapped, default=0), min(log.forgotten, default=0)
@@ -178,13 +174,16 @@ def read_log(file: Path) -> Log:
 def unseal(log: Log, events: list[tuple[int, str, bytes]], seal: dict[str, Any], arrays: dict[str, bytes]) -> None:
     """Add the events before a seal to the tree, and check that the seal says the same."""
     need(seal.keys() == SEAL and seal["head"].keys() == HEAD, "a seal has other parts")
-    head, hashes, count = seal["head"], lines(arrays["hashes"]), len(seal["kinds"])
+    head, data, count = seal["head"], arrays["hashes"], len(seal["kinds"])
+    hashes = [data[at : at + 32] for at in range(0, len(data), 32)]
     before, commitments, salts = hashes[: -2 * count], hashes[-2 * count : -count], hashes[-count:]
     if head["origin"] != log.origin:  # a tree begins, or the export does
-        need(seal["before"] == 0 or (not log.origin and log.first > 1), f"{head['origin']} has no beginning")
+        begins = seal["before"] == 0 or (not log.origin and log.first > 1)
+        need(begins and head["origin"] not in log.begin, f"{head['origin']} has no beginning")
+        log.unsealed += sum(event[0] < seal["first"] for event in events)
         events = [event for event in events if event[0] >= seal["first"]]
-        log.origin, log.begin, log.size, log.peaks = head["origin"], seal["before"], seal["before"], before
-        log.leaves, log.heads = {}, {}
+        log.origin, log.size, log.peaks = head["origin"], seal["before"], before
+        log.begin[log.origin] = log.size
     need((log.size, log.peaks) == (seal["before"], before), f"the seal of {head['size']} leaves follows another seal")
     told = list(zip(seal["kinds"], commitments, salts, strict=True))
     need(len(told) == len(events) > 0, f"the seal of {head['size']} leaves is of {len(told)} events, not {len(events)}")
@@ -208,11 +207,10 @@ def unseal(log: Log, events: list[tuple[int, str, bytes]], seal: dict[str, Any],
         while len(log.peaks) > log.size.bit_count():
             right = log.peaks.pop()
             log.peaks.append(node(log.peaks.pop(), right))
-    need(
-        (log.size, root_of(log.peaks).hex()) == (head["size"], head["root"]), "a seal has another root than its events"
-    )
+    made = log.size, root_of(log.peaks).hex()
+    need(made == (head["size"], head["root"]), "a seal has another root than its events")
     check_signature(head)
-    log.heads[log.size] = head
+    log.heads[log.origin, log.size] = head
 
 
 def check_signature(head: dict[str, Any]) -> None:
@@ -237,60 +235,62 @@ def check_receipt(log: Log, receipt: dict[str, Any]) -> None:
     need(0 <= index < head["size"], f"leaf {index} is not in a tree of {head['size']} leaves")
     root = climb(index, head["size"] - 1, leaf, leaf, [bytes.fromhex(part) for part in receipt["path"]])[1]
     need(root.hex() == head["root"], f"the path of the event at {position} does not lead to its head")
-    need(index < log.begin or log.leaves.get(position) == (index, leaf), f"the log has another event at {position}")
+    known = index < log.begin[head["origin"]] or log.leaves.get(position) == (index, leaf)
+    need(known, f"the log has another event at {position}")
 
 
 def check_answer(log: Log, answer: dict[str, Any], keys: Iterable[str]) -> int:
-    """Check an answer of the server. Return the number of its receipts. keys: one of them must have signed each head;
-    empty if that is not checked.
-    """
+    """Check an answer of the server. Return the number of its receipts. keys: as for `verify`."""
     receipts = answer.get("receipts", [])
     for head in [receipt["head"] for receipt in receipts] + ([answer["head"]] if "head" in answer else []):
         need(not keys or head["key"] in keys, f"a head is signed by {head['key']}")
-        need(head["origin"] == log.origin, f"a head is of the tree {head['origin']}, and the export of {log.origin}")
-        need(0 < head["size"] <= log.begin or head == log.heads.get(head["size"]), f"the log has no such head: {head}")
+        origin, size = head["origin"], head["size"]
+        need(origin in log.begin, f"a head is of the tree {origin}, which the log does not have")
+        need(size <= log.begin[origin] or head == log.heads.get((origin, size)), f"the log has no such head: {head}")
         check_signature(head)
     for receipt in receipts:
         check_receipt(log, receipt)
     positions = [receipt["position"] for receipt in receipts]
-    ids = set()
-    for first, given in (log.learned.get(position, (0, [])) for position in positions):
-        ids |= {own or f"@{number}" for number, own in enumerate(given, first)}
-    if receipts and not set(positions) & set(log.redacted) and receipts[0]["index"] >= log.begin:
+    batches = [log.learned.get(position, (0, [])) for position in positions]
+    ids = {own or f"@{number}" for first, given in batches for number, own in enumerate(given, first)}
+    if receipts and not set(positions) & set(log.redacted) and set(positions) <= log.leaves.keys():
         for result in answer.get("results", []):
             new = not result["duplicate"] and "collected" not in result
             need(not new or result["id"] in ids, f"example {result['id']} is not in the event of its receipt")
     if "consistency" in answer:
-        told = answer["consistency"]
-        if not 0 < told["first"] <= log.begin:
-            roots = [bytes.fromhex(log.heads[told[which]]["root"]) for which in ("first", "second")]
+        told, origin = answer["consistency"], answer["head"]["origin"]
+        if not 0 < told["first"] <= log.begin[origin]:
+            heads = [log.heads.get((origin, told[which])) for which in ("first", "second")]
+            need(None not in heads, f"no head has {told['first']} or {told['second']} leaves, so nobody relies on it")
+            roots = [bytes.fromhex(head["root"]) for head in heads if head]
             check_consistency(told["first"], told["second"], roots, [bytes.fromhex(part) for part in told["path"]])
     return len(receipts)
 
 
 def verify(export: Path, receipts: Path, keys: Iterable[str] = ()) -> str:
-    """Check an export against receipts. Return what was found, as a sentence. Raise Wrong."""
+    """Check an export against receipts. Return what was found. keys: one of them must have signed, if there are any."""
     try:
         log, count = read_log(export), 0
-        head = log.heads[log.size]
+        head = log.heads[log.origin, log.size]
         need(not keys or head["key"] in keys, f"the newest head is signed by {head['key']}")
         for line in receipts.read_text().splitlines():
             count += check_answer(log, json.loads(line), keys) if line.strip() else 0
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError, struct.error) as error:
         raise Wrong(f"the files cannot be read: {error!r}") from error
-    return (
-        f"{count} receipts hold; {len(log.leaves)} events of {log.origin} are as they were sealed, but for "
-        f"{len(log.redacted)} that were redacted; head of {log.size} leaves: {head['root']}, signed by "
-        f"{head['key'] or 'nobody'}"
-    )
+    told = f"{count} receipts hold; {len(log.leaves)} events are sealed, {len(log.redacted)} of them redacted"
+    signed = f"signed by {head['key'] or 'nobody'}"
+    return f"{told}; {log.unsealed} are not sealed; head of {log.size} leaves of {log.origin}: {head['root']}, {signed}"
 
 
 def main(arguments: list[str]) -> None:
     """Run the checks on the arguments of the command line, without the fold."""
-    keys = [arguments.pop(at + 1) for at in range(len(arguments) - 2, 0, -1) if arguments[at] == "--key"]
-    files = [Path(each) for each in arguments if each != "--key"]
+    parser = argparse.ArgumentParser(description="Check an exported log against receipts, without the fold.")
+    for name in ("export", "receipts"):
+        parser.add_argument(name, type=Path)
+    parser.add_argument("--key", action="append", default=[], help="public key that must have signed, in hex")
+    given = parser.parse_args(arguments)
     try:
-        print(verify(files[0], files[-1], keys) if len(files) == 2 else __doc__)  # noqa: T201
+        print(verify(given.export, given.receipts, given.key))  # noqa: T201
     except Wrong as error:
         sys.exit(f"WRONG: {error}")
 

@@ -72,12 +72,13 @@ class Learning:
             find = partial(journal.lookup.first_answers, journal.model)
             classes_max = journal.settings.classes_max
             plan = make_plan(journal.model, self.requests, find, classes_max, journal.now_ms(), waiting or None)
-        first_new, first = journal.model.learned + 1, journal.next_position
+        first_new = journal.model.learned + 1
         outcomes = journal.commit(plan.events)
         predictions = np.concatenate([o.predictions for o in outcomes] or [np.zeros(0, np.int32)]).tolist()
         scores = np.concatenate([o.scores for o in outcomes] or [np.zeros(0)]).tolist()
         answers = [answer_of(journal.model, planned, first_new, predictions, scores) for planned in plan.planned]
         if journal.sealed is not None:
+            first = journal.model.position - len(plan.events)  # the seal is at the model's position
             for planned, answer in zip(plan.planned, answers, strict=True):
                 new = _new_of(planned)
                 if new and isinstance(answer, LearnAnswer):

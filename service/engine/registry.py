@@ -50,6 +50,7 @@ from hinged.service.engine.transfer.exports import exported, log_export, pack_ex
 from hinged.service.engine.worker import Worker
 from hinged.service.errors import (
     Conflict,
+    Invalid,
     NoFeatures,
     NotFound,
     StoreUnavailable,
@@ -330,6 +331,8 @@ class Registry:
         as_of: the position to export; None for the newest. log: with the log, in pieces. Raise the errors of
         `exported`.
         """
+        if log and as_of is not None:
+            raise Invalid(f"a log is exported with the newest state, got as_of={as_of}")
         worker = self.get(name)
         history = ModelHistory(self.store, name, **self.settings.model_sizes)
         position, state = await exported(worker, history, as_of, self.beside)

@@ -28,7 +28,9 @@ GONE = bytes(SALT_BYTES)
 
 def commitment_of(salt: bytes, payload: bytes) -> bytes:
     """Return the commitment to an event's payload."""
-    return hashlib.sha256(salt + payload).digest()
+    found = hashlib.sha256(salt)
+    found.update(payload)  # of a long payload without Python's lock, and without a copy
+    return found.digest()
 
 
 def leaf_of(position: int, kind: str, commitment: bytes) -> bytes:
@@ -118,7 +120,7 @@ class Leaves:
                 return self._leaves[begin - self._begin]
             middle = begin + _split(end - begin)
             found = _node(self.root(begin, middle), self.root(middle, end))
-            if end - begin >= KEPT_FROM:
+            if end - begin >= KEPT_FROM and (end - begin).bit_count() == 1:  # the rest changes with each new leaf
                 self._known[begin, end] = found
         return found
 

@@ -23,7 +23,7 @@ class Proofs:
         self._name = name
         self._lock = threading.Lock()
         self._read_to = 0
-        self._origin = ""
+        self._origin, self._first = "", 0  # of the newest tree: its name, and the position of its first known event
         self._leaves: Leaves | None = None
 
     def inclusion(self, ledger: Ledger, position: int | None, example: str | None = None) -> Receipt:
@@ -35,6 +35,10 @@ class Proofs:
             position = self._store.find(self._name, [example or ""]).get(example or "")
         if position is None:
             raise NotFound(f"the log of model {self._name} has no example with the id {example!r}")
+        with self._lock:
+            leaves = self._caught_up(ledger)
+            if position < self._first:  # the next seal may be far away
+                raise self._no_leaf(position)
         at, sealed = position, None
         for at, record in self._store.read(self._name, position - 1):
             if at > ledger.through:
@@ -43,10 +47,10 @@ class Proofs:
                 sealed = EventsSealed.decoded(record.payload)
                 break
         if sealed is None or sealed.head.origin != ledger.head.origin or not sealed.first <= position < at:
-            raise NotFound(f"there is no leaf for the event at {position} of model {self._name}")
+            raise self._no_leaf(position)
         with self._lock:
             try:
-                return receipt_of(sealed, position, self._caught_up(ledger), ledger.head)
+                return receipt_of(sealed, position, leaves, ledger.head)
             except LookupError:
                 raise self._trimmed() from None
 
@@ -63,6 +67,9 @@ class Proofs:
                 raise self._trimmed() from None
         return {"first": first, "second": second, "path": [node.hex() for node in path]}
 
+    def _no_leaf(self, position: int) -> NotFound:
+        return NotFound(f"there is no leaf for the event at {position} of model {self._name}")
+
     def _trimmed(self) -> Conflict:
         return Conflict(f"the log of model {self._name} is trimmed: the older leaves of the tree are gone")
 
@@ -77,7 +84,8 @@ class Proofs:
             sealed = EventsSealed.decoded(record.payload)
             if sealed.head.origin != self._origin:
                 continue
-            self._leaves = self._leaves or Leaves(sealed.before, [])
+            if self._leaves is None:
+                self._leaves, self._first = Leaves(sealed.before, []), sealed.first
             self._leaves.extend(sealed.leaves)
             self._read_to = at
         if self._leaves is None:

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hinged.answers import Receipt
 from hinged.extras import needed
-from hinged.service import limits
 from hinged.service.errors import Invalid
 from hinged.service.model.events.receipts import EventsSealed
+from hinged.service.model.events.states import EventSetAside, ModelRolledBack
 from hinged.service.model.model import Model
 from hinged.service.model.receipts import SALT_BYTES, Head, Leaves, Ledger, Tree, commitment_of, leaves_of
 from hinged.service.store.base import Event, Store
@@ -59,18 +59,34 @@ def receipts_of(event: EventsSealed, positions: Iterable[int]) -> list[Receipt]:
     return [receipt_of(event, position, leaves, event.head) for position in positions]
 
 
+def _new(name: str, through: int, at_ms: int) -> Ledger:
+    """Return a new tree, for the events after a position."""
+    origin = f"hinged/{name}/{secrets.token_hex(16)}"
+    return Ledger(through, Tree(), Head(origin, 0, Tree().root.hex(), at_ms))
+
+
+def _after(store: Store, model: Model, ledger: Ledger) -> Iterator[Event]:
+    """Yield the events that follow a tree."""
+    if model.position > ledger.through:
+        yield from (record for _, record in store.read(model.name, ledger.through))
+
+
 def seal(
     store: Store, model: Model, records: Sequence[Event], at_ms: int, key: Ed25519PrivateKey | None
 ) -> EventsSealed | None:
-    """Return the seal of events that follow the model's state; None if the model's configuration has no receipts."""
-    if not model.configuration.receipts:
-        return None
+    """Return the seal of events that follow the model's state; None if the model's configuration has no receipts.
+
+    A rollback is sealed nevertheless, because it may return to a state with receipts, whose tree must not continue. A
+    tree does not continue after events that nobody sealed: a redaction may be replacing them now.
+    """
     ledger, position = model.receipts, model.position
-    if ledger is None or position - ledger.through > limits.UNSEALED_MAX:
-        origin = f"hinged/{model.name}/{secrets.token_hex(16)}"
-        ledger = Ledger(position - 1, Tree(), Head(origin, 0, Tree().root.hex(), at_ms))
-    earlier = [record for _, record in store.read(model.name, ledger.through)] if position > ledger.through else []
-    every = [*earlier, *records]
+    if not model.configuration.receipts and (ledger is None or records[-1].kind != ModelRolledBack.KIND):
+        return None
+    if ledger is None:  # the event before this append turned receipts on
+        ledger = _new(model.name, position - 1, at_ms)
+    elif any(record.kind != EventSetAside.KIND for record in _after(store, model, ledger)):
+        ledger = _new(model.name, position, at_ms)
+    every = [*_after(store, model, ledger), *records]
     first, kinds = ledger.through + 1, tuple(record.kind for record in every)
     salts = tuple(secrets.token_bytes(SALT_BYTES) for _ in every)
     commitments = tuple(commitment_of(salt, record.payload) for salt, record in zip(salts, every, strict=True))

@@ -54,6 +54,9 @@ def test_the_first_step_runs_alone_and_uses_only_the_library_of_python(evidence,
     export, receipts = evidence[KEPT].write(tmp_path)
     alone = tmp_path / "alone.py"
     alone.write_text(source)
+    for more in (["--key"], ["--key=" + "00" * 32], [receipts], ["--fold"]):
+        wrong = subprocess.run([sys.executable, "-I", alone, export, receipts, *more], capture_output=True, check=False)
+        assert wrong.returncode != 0
     command = [sys.executable, "-I", alone, export, receipts, "--key", evidence[KEPT].key]
     found = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
     assert (found.returncode, found.stderr) == (0, "")

@@ -104,6 +104,13 @@ def test_every_event_has_a_proof_and_every_two_heads_are_consistent(client, serv
     assert refused.value.status == 404
 
 
+def test_a_log_is_exported_only_with_the_newest_state(client):
+    create(client)
+    client.learn("m", [example(random.Random(5))])
+    with pytest.raises(HingedError, match="newest state, got as_of=2"):
+        client.export_model("m", as_of=2, log=True)
+
+
 def test_a_rollback_an_import_and_a_pause_of_receipts(client, server, tmp_path):
     create(client)
     rng = random.Random(3)
@@ -119,6 +126,7 @@ def test_a_rollback_an_import_and_a_pause_of_receipts(client, server, tmp_path):
     check(client, server, "other", copied, tmp_path)
     client.change_model("m", receipts=False)
     assert "receipts" not in client.learn("m", [example(rng, "unproved")])
+    check(client, server, "m", answers, tmp_path)  # the newest event has no seal, as the configuration says
     client.change_model("m", receipts=True)
     answers.append(client.learn("m", [example(rng, "proved")]))
     check(client, server, "m", answers, tmp_path)

@@ -1,22 +1,25 @@
 """Seals of a journal with a real store: what they cover, and what a redaction removes from them."""
 
 import asyncio
+import random
 import subprocess
+from contextlib import suppress
 
 import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
 
-from hinged.service import limits
 from hinged.service.commands.change import Configure
 from hinged.service.engine.jobs import erasure
 from hinged.service.engine.receipts.sealing import signing_key
-from hinged.service.errors import Conflict, Invalid, Unavailable
+from hinged.service.errors import Conflict, Gone, Invalid, NotFound, Unavailable
 from hinged.service.model.events.receipts import EventsSealed
-from hinged.service.model.receipts import GONE, commitment_of
+from hinged.service.model.receipts import GONE, Tree, commitment_of
 from hinged.service.settings import Settings
 from hinged.solvers.dual.lasvm import LASVM
 from tests.faults.tampering import write_key
 from tests.helpers.states import load_model
-from tests.helpers.worker import SIZES, examples_of, learning, on_worker, until
+from tests.helpers.worker import SIZES, examples_of, learning, on_worker, until, with_worker
 
 RECEIPTS = {"receipts": True}
 
@@ -64,19 +67,81 @@ async def test_an_event_that_was_set_aside_is_in_the_next_seal(worker, store, mo
     assert load_model(store, "m", **SIZES).snapshot() == worker.model.snapshot()
 
 
+async def turn(worker, on):
+    await worker.command(Configure({"receipts": on}, Settings()))
+
+
 @on_worker(configuration=RECEIPTS)
-async def test_a_tree_goes_on_after_a_short_pause_and_a_new_tree_begins_after_a_long_pause(worker, store):
+async def test_a_new_tree_begins_after_events_without_a_seal(worker, store):
     await teach(worker, 1, 2)
     origins = [worker.model.receipts.head.origin]
-    for pause in (limits.UNSEALED_MAX // 2, limits.UNSEALED_MAX + 1):
-        await worker.command(Configure({"receipts": False}, Settings()))
-        for seed in range(pause):
-            await worker.learn(learning(worker.model, examples_of(100 * pause + seed, 1)))
-        await worker.command(Configure({"receipts": True}, Settings()))
-        await teach(worker, pause)
+    for pause in (0, 1, 3):
+        await turn(worker, False)
+        await teach(worker, *range(10 * pause, 11 * pause))
+        await turn(worker, True)
+        await teach(worker, 100 + pause)
         origins.append(worker.model.receipts.head.origin)
-    assert origins[0] == origins[1] != origins[2]
+    assert len({*origins}) == 4
     assert load_model(store, "m", **SIZES).snapshot() == worker.model.snapshot()
+
+
+async def ended(worker, jobs):
+    """Wait for all jobs, and remove them from the list."""
+    while jobs:
+        await asyncio.wait_for(worker.ended(jobs.pop()), 300)
+
+
+STEPS = ["on", "off", "learn", "learn", "back", "forget"]
+
+
+@pytest.mark.long
+@given(steps=st.lists(st.sampled_from(STEPS), max_size=9), seed=st.integers(0, 99))
+@settings(max_examples=40)
+@example(["learn", "off", "back", "learn"], 1)  # a rollback to a state with receipts, while they are off
+@example(["off", "learn", "on", "learn", "off", "back", "forget"], 3)
+def test_no_head_is_followed_by_another_tree_however_receipts_are_turned_on_and_off(steps, seed):
+    """Two heads of one tree never have one size, and no salt opens an event that was forgotten."""
+
+    async def history(worker, store):
+        rng, number, known, jobs = random.Random(seed), 0, [], []
+        for step in ["learn", *steps, "on", "learn"]:
+            if step in ("on", "off"):
+                await turn(worker, step == "on")
+            elif step == "back":
+                positions = [at for at in range(2, worker.model.position + 1) if worker.model.counts(at)]
+                with suppress(Conflict):  # an example was forgotten since
+                    await worker.roll_back(rng.choice(positions))
+            elif step == "learn":
+                number += 1
+                await teach(worker, number)
+                known.append(f"s{number}-1")
+            elif step == "forget" and known:
+                gone = known.pop(rng.randrange(len(known)))
+                with suppress(NotFound, Gone):  # a rollback may have undone it
+                    jobs.append((await worker.forget(gone))["at"])
+                if rng.random() < 0.5:  # otherwise the log changes while it is redacted
+                    await ended(worker, jobs)
+        await ended(worker, jobs)
+        heads, leaves = [], {}
+        events = dict(store.read("m", 0))
+        for at, event in events.items():
+            if event.kind != EventsSealed.KIND:
+                continue
+            seal = EventsSealed.decoded(event.payload)
+            tree = leaves.setdefault(seal.head.origin, [])
+            assert (seal.before.size, seal.before) == (len(tree), Tree().extended(tree))
+            tree += seal.leaves
+            heads.append((seal.head.origin, seal.head.size))
+            for k, (kind, salt, commitment) in enumerate(
+                zip(seal.kinds, seal.salts, seal.commitments, strict=True), seal.first
+            ):
+                assert k < at
+                assert kind != EventsSealed.KIND
+                assert salt == GONE or commitment == commitment_of(salt, events[k].payload)
+        assert len({*heads}) == len(heads)
+        assert load_model(store, "m", **SIZES).snapshot() == worker.model.snapshot()
+
+    with_worker(history, configuration=RECEIPTS)
 
 
 @on_worker(configuration=RECEIPTS)
