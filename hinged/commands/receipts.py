@@ -15,6 +15,8 @@ from hinged.commands.verify import verify as check
 from hinged.commands.writing import write
 from hinged.extras import needed
 
+AT_ONCE = 100  # events that are written at once; more need more memory
+
 
 @click.command()
 @click.argument("export", type=FILE)
@@ -51,8 +53,8 @@ def folded(export: Path) -> str:
             if first != 1:
                 return f"the state is not checked, because the log begins with event {first}"
             store.create(name, Event(kind, payload))
-        for at, kind, payload in log:
-            store.append(name, at - 1, [Event(kind, payload)])
+        for batch in iter(lambda: [*islice(log, AT_ONCE)], []):
+            store.append(name, batch[0][0] - 1, [Event(kind, payload) for _, kind, payload in batch])
         state = ModelHistory(store, name, **facts["sizes"]).at(position).snapshot()
     if state != arrays["snapshot"]:
         raise Wrong(f"the state at {position} is not the fold of the log")
