@@ -3,9 +3,10 @@
     TMPDIR=/dev/shm python -m tests.faults.power_cuts --histories 200 --states 100 [--store redis]
 
 A client creates models, learns, corrects, forgets, labels, and deletes models. The server stops, is killed, and starts
-again. The keys of a key file are made and revoked. Each change of a file is recorded (recording.c). Then the power is
-cut after some of the recorded calls, and each state of the disk that this may leave (recorded_disk.py) is opened as a
-store. With `--store redis` it is the disk of a Redis server, which is stopped and killed too. The results are:
+again. The keys of a key file are made and revoked, and backups are written. Each change of a file is recorded
+(recording.c). Then the power is cut after some of the recorded calls, and each state of the disk that this may leave
+(recorded_disk.py) is opened as a store. With `--store redis` it is the disk of a Redis server, which is stopped and
+killed too. The results are:
 
 states      Number of different states of the disk.
 unopenable  Number of states that the store or the key file refuses, or in which it finds damage.
@@ -15,6 +16,7 @@ invented    Number of events that are neither as before nor as after the request
 bytes       Number of states with the id of an example whose forgetting was acknowledged: on the disk as the power cut
             left it, or once the store was opened and closed. With Redis only the latter counts.
 keys        Number of keys that were made and are not there, or were revoked and are there.
+backups     Number of backups that were reported and are not there, or are there and not whole.
 unserved    Number of states, of one in 200, from which a server does not start or does not serve each model.
 """
 
@@ -28,7 +30,10 @@ from collections import Counter
 from contextlib import ExitStack, closing, suppress
 from pathlib import Path
 
+from click import ClickException
+
 from hinged.client import Client
+from hinged.commands.backup import checked, opened, read_index
 from hinged.service.edge.keys import read_keys
 from hinged.service.errors import Invalid, StoreUnavailable
 from hinged.service.store.base import Damaged, Lost
@@ -42,6 +47,7 @@ from tests.helpers.server import PATIENCE_S, RunningServer, eventually
 
 DENSE = {"kernel": {"type": "rbf", "gamma": 1.0}, "C": 10, "features": {"type": "dense", "dim": 2}}
 CONFIGURATIONS = [DENSE | {"solver": "exact"}, DENSE, DENSE | {"window": {"examples": 30}}]
+BACKUP = "backup-"
 SHARES = (0, 1, 0.1, 0.5, 0.9)
 """Shares of the unsynced writes that reach the disk."""
 SERVED_EVERY = 200
@@ -60,12 +66,13 @@ class History:
     """One history of a server.
 
     told: after each mark, the events of each model by position, and the names of the keys. forgotten: marks of the
-    acknowledgements by id.
+    acknowledgements by id. backups: the same of the backups by file.
     """
 
     def __init__(self, store, seed, steps):
         self.rng, self.store = random.Random(seed), store
         self.told, self.forgotten, self.known, self.named = [({}, [])], {}, {}, []
+        self.backups = {}
         self.serial = 0
         self.server = store.server
         with ExitStack() as stack:
@@ -80,7 +87,8 @@ class History:
             for _ in range(steps):
                 doable = [self.create, self.change_keys, self.start_again]
                 if self.known:
-                    doable += 6 * [self.learn] + 3 * [self.forget, self.correct] + [self.label, self.delete]
+                    doable += 6 * [self.learn] + 3 * [self.forget, self.correct]
+                    doable += [self.label, self.delete, self.back_up]
                 self.rng.choice(doable)()
                 self.acknowledge()
             self.server.kill_all()
@@ -157,6 +165,13 @@ class History:
         self.client.learn(model, [{"id": offered[0]["id"], "y": "a"}])
         ids.append(offered[0]["id"])
 
+    def back_up(self):
+        """Write a backup of all models to a tar file."""
+        name = f"{BACKUP}{len(self.told)}{self.rng.choice(['.tar', '.tar.gz'])}"
+        command = [sys.executable, "-m", "hinged", "backup", "--url", self.server.url, self.store.recording.root / name]
+        subprocess.run(command, env=self.server.env | self.store.recording.env, check=True, capture_output=True)
+        self.backups[name] = len(self.told)
+
     def change_keys(self):
         """Make or revoke a key."""
         if self.named and self.rng.random() < 0.4:
@@ -181,6 +196,11 @@ def events_of(data, *, reading=False):
         with closing(SQLiteStore(folder, reading=reading)) as store:
             found |= {name: dict(store.read(name, 0)) for name in store.models()}
     return found
+
+
+def without_backups(files):
+    """Return the contents of the files that are no backups. A backup keeps what is forgotten later."""
+    return tuple(content for path, content in files.items() if not path.startswith(BACKUP))
 
 
 class SQLiteDisk:
@@ -208,7 +228,7 @@ class SQLiteDisk:
     def opened(self, files, root):
         """Open a state of the disk. Return its events, and all bytes that were on it before and after."""
         found = events_of(root / "data")
-        return found, (*files.values(), *on_disk(root).values())
+        return found, (*without_backups(files), *without_backups(on_disk(root)))
 
     def served(self, root, found):
         return served(found, RunningServer(root / "data", processes=self.processes))
@@ -264,7 +284,7 @@ class RedisDisk:
         with closing(RedisStore(redis.url)) as store:
             found = {name: self._sound(store.read(name, 0)) for name in store.models()}
         redis.stop()
-        return found, tuple(on_disk(root).values())
+        return found, without_backups(on_disk(root))
 
     def _sound(self, events):
         """Return the events by position, up to an event of which sectors are missing. Redis does not notice these."""
@@ -317,12 +337,27 @@ def open_state(files, history, acknowledged, results):
         results["lost"] += lost
         results["invented"] += invented
         results["keys"] += sorted(named) not in (keys, keys_after)
+        results["backups"] += sum(
+            mark <= acknowledged if name not in files else not is_whole(root / name)
+            for name, mark in history.backups.items()
+        )
         content = b"\0".join(content)
         gone = [given for given, mark in history.forgotten.items() if mark <= acknowledged]
         results["bytes"] += any(given.encode() in content for given in gone)
         if results["states"] % SERVED_EVERY == 0:
             results["served"] += 1
             results["unserved"] += not history.store.served(root, found)
+
+
+def is_whole(backup):
+    """Return whether `hinged restore` accepts all files of a backup."""
+    try:
+        with opened(backup) as place:
+            for model in read_index(place, backup):
+                checked(place, model, backup)
+    except ClickException:
+        return False
+    return True
 
 
 def served(models, running):
@@ -359,14 +394,14 @@ def cut_everywhere(disk_of, folder, seed, steps, states, results):
 
 def main(histories, states, seed, steps=40, store="sqlite"):
     """Run histories with this many states each; return the results."""
-    results = Counter(unopenable=0, lost=0, invented=0, bytes=0, keys=0, unserved=0)
+    results = Counter(unopenable=0, lost=0, invented=0, bytes=0, keys=0, backups=0, unserved=0)
     for number in range(histories):
         with tempfile.TemporaryDirectory() as folder:
             cut_everywhere(STORES[store], Path(folder), seed + number, steps, states, results)
     return results
 
 
-FAULTS = ("unopenable", "lost", "invented", "bytes", "keys", "unserved")
+FAULTS = ("unopenable", "lost", "invented", "bytes", "keys", "backups", "unserved")
 
 
 if __name__ == "__main__":
