@@ -27,7 +27,7 @@ ITEM_BYTES = {"int8": 1, "uint8": 1, "int32": 4, "int64": 8, "uint64": 8, "float
 GONE = bytes(32)  # stands for the salt of a redacted event
 SEALED, ERASED = "sealed", "erased"
 SEAL, HEAD = {"first", "kinds", "before", "head"}, {"origin", "size", "root", "at_ms", "key", "signature"}
-PARTLY = ("learned", "offered", "imported")  # kinds of which a redaction leaves a part
+PARTLY = ("learned", "offered", "imported")  # a redaction may leave a part of events of these kinds
 
 
 class Wrong(Exception):

@@ -20,7 +20,7 @@ from hinged.service.data.features.rows import dense_rows, sparse_rows
 from hinged.service.data.inputs import Inputs, Records
 from hinged.service.data.parts import Configuration
 from hinged.solvers.core.rows import BadRow
-from hinged.solvers.estimators.parameters import ABSENT
+from hinged.solvers.estimators.parameters import ABSENT, is_missing
 
 Array = np.ndarray[Any, Any]
 
@@ -159,7 +159,7 @@ def value_of(name: object, value: Any) -> Any:
         return value
     if isinstance(value, np.generic):
         value = value.item()
-    if type(value).__name__ in ABSENT or (isinstance(value, float) and np.isnan(value)):
+    if is_missing(value):
         return None
     if isinstance(value, datetime | date | time):
         return value.isoformat()

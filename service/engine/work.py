@@ -118,11 +118,11 @@ class Commanding(Single):
             command = replace(command, learned=frozenset(journal.lookup.first_answers(journal.model, command.ids)))
         with journal.going_on():
             planned = command.plan(journal.model, journal.now_ms())
-        first = journal.next_position
         journal.commit(planned.events)
         model = journal.model
         answer = {"model": model.name, "position": model.position, **planned.answer(model)}
         if journal.sealed is not None and isinstance(command, Forget | Correct):
+            first = model.position - len(planned.events)  # the seal is at the model's position
             answer["receipts"] = receipts_of(journal.sealed, range(first, first + len(planned.events)))
         return answer
 

@@ -54,7 +54,7 @@ def _split(size: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Tree:
-    """A tree of `size` leaves, of which only the peaks are known."""
+    """The peaks of a tree of `size` leaves."""
 
     size: int = 0
     peaks: tuple[bytes, ...] = ()

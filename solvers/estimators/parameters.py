@@ -42,16 +42,21 @@ ABSENT = frozenset({"NoneType", "NAType", "NaTType"})
 """Types of a missing value: None, and two types of pandas."""
 
 
+def is_missing(value: object) -> bool:
+    """Return whether a value is missing."""
+    return type(value).__name__ in ABSENT or (isinstance(value, float) and bool(np.isnan(value)))
+
+
 def check_no_gaps(y: Any) -> None:
-    """Refuse labels that are missing, and labels of which some are texts. scikit-learn says of these only that they
-    cannot be compared.
+    """Refuse missing labels, and texts mixed with other labels. scikit-learn says of these only that they cannot be
+    compared.
     """
     values = np.asarray(y)
     if values.dtype.kind != "O" or values.ndim != 1:
         return
     labels = values.tolist()
     for place, label in enumerate(labels):
-        if type(label).__name__ in ABSENT or (isinstance(label, float) and np.isnan(label)):
+        if is_missing(label):
             raise ValueError(f"Input y contains NaN: y[{place}] is {label!r}; leave out examples without a label")
     texts = [isinstance(label, str) for label in labels]
     if any(texts) and not all(texts):
