@@ -7,8 +7,7 @@ the drift flag.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,6 +17,14 @@ from hinged.service.data.parts import Configuration
 from hinged.service.model.decisions.memory import DecisionMemory
 from hinged.service.model.decisions.rare import of_class, warning_of
 from hinged.service.model.drift import DETECTOR, Drift
+from hinged.service.model.figures import (
+    CONFUSION_CLASSES_MAX,
+    SourceGlance,
+    accuracy,
+    figures_of,
+    glance_of,
+    reliability_of,
+)
 from hinged.service.model.promises.alarm import Alarm
 from hinged.service.model.promises.promise import Promise
 from hinged.service.model.segments import Segments
@@ -25,13 +32,7 @@ from hinged.solvers.core.solver import CLASSES_MAX, columns_of
 from hinged.solvers.core.states import COUNT_MAX, StateReader
 from hinged.solvers.scores.calibrations import Calibrations
 from hinged.solvers.scores.sigmoid import WINDOW, Calibration
-from hinged.solvers.scores.tally import (
-    BRIER,
-    LOG_LOSS,
-    PrequentialWindow,
-    Tally,
-    losses_of,
-)
+from hinged.solvers.scores.tally import PrequentialWindow, Tally, losses_of
 from hinged.solvers.scores.venn_abers import VennAbers
 
 if TYPE_CHECKING:  # it imports this module
@@ -44,30 +45,6 @@ UNKNOWN = -1  # no prediction, because no class was known yet
 STREAMED, QUERIED, RANDOM = range(3)
 SOURCES = ("streamed", "queried", "random")
 ALL = "all"
-CONFUSION_CLASSES_MAX = 32  # maximum number of classes for which the figures contain a confusion matrix
-BINS = 10  # number of bins of a reliability diagram
-
-
-def _gauge(name: str, meaning: str) -> Any:
-    """Declare a figure that is part of a glance and that Prometheus gets as well."""
-    return field(metadata={"gauge": name, "meaning": meaning})
-
-
-@dataclass(frozen=True, slots=True)
-class SourceGlance:
-    """The figures of one source that are cheap to compute. NaN until there is a prediction."""
-
-    source: str
-    predicted: int
-    accuracy: float = _gauge("hinged_accuracy_ratio", "Accuracy over the newest 1,000 scored predictions.")
-    log_loss: float = _gauge("hinged_log_loss", "Log loss over the newest 1,000 scored predictions.")
-    brier: float = _gauge("hinged_brier_score", "Brier score over the newest 1,000 scored predictions.")
-
-
-EXPOSED: Mapping[str, tuple[str, str]] = {
-    each.name: (each.metadata["gauge"], each.metadata["meaning"]) for each in fields(SourceGlance) if each.metadata
-}
-"""The figures that Prometheus gets for each source: their metric names and meanings."""
 
 
 class Prequential:
@@ -239,7 +216,7 @@ class Prequential:
         """Return the figures that are cheap enough to compute after each micro-batch. The figures of all predictions
         come first, then the figures of each source seen.
         """
-        return tuple(_glance(name, self._tallies[name]) for name in (ALL, *SOURCES) if name in self._tallies)
+        return tuple(glance_of(name, self._tallies[name]) for name in (ALL, *SOURCES) if name in self._tallies)
 
     @property
     def window(self) -> PrequentialWindow:
@@ -255,32 +232,6 @@ class Prequential:
         """Return the accuracy over all predictions, where older predictions fade. None before the first prediction."""
         faded = self._tallies[ALL].faded
         return accuracy(faded) if faded.any() else None
-
-    def reliability(self) -> list[Figures]:
-        """Return how often the newest 1,000 predictions were right, grouped by the probability that the current
-        calibration gives them.
-
-        There is a bin for each tenth that has any predictions, with its bounds, number of examples, mean probability
-        and accuracy.
-        """
-        window = self.window
-        whole = np.flatnonzero(~np.isnan(window.scores).any(axis=0))
-        if not whole.size:
-            return []
-        numbers = window.numbers[whole]
-        chances = self.probability(np.ascontiguousarray(window.scores[:, whole].T, np.float64), numbers)
-        right, known = window.classes[whole] == numbers, ~np.isnan(chances)
-        bins = np.minimum((BINS * chances[known]).astype(np.int64), BINS - 1)
-        return [
-            {
-                "from": b / BINS,
-                "to": (b + 1) / BINS,
-                "examples": int((bins == b).sum()),
-                "probability": float(chances[known][bins == b].mean()),
-                "accuracy": float(right[known][bins == b].mean()),
-            }
-            for b in np.unique(bins).tolist()
-        ]
 
     @property
     def drifted(self) -> bool:
@@ -303,12 +254,12 @@ class Prequential:
         """
         at, names = self.drift.last_at, [score_name(label) for label in labels]
         return {
-            **_figures(self._tallies[ALL], labels),
+            **figures_of(self._tallies[ALL], labels),
             **self._of_classes(names),
             **({} if self.promise is None else {"promise": self.promise.figures()}),
-            "reliability": self.reliability(),
+            "reliability": reliability_of(self.window, self.probability),
             "calibrations": self._calibrations.figures(),
-            "sources": {name: _figures(self._tallies[name], labels) for name in SOURCES if name in self._tallies},
+            "sources": {name: figures_of(self._tallies[name], labels) for name in SOURCES if name in self._tallies},
             "drift": {
                 "detector": DETECTOR,
                 "flagged": self.drifted,
@@ -426,120 +377,3 @@ def _check(name: str, values: Array, least: int, most: int) -> tuple[int, int]:
     if not least <= found[0] <= found[1] <= most:
         raise ValueError(f"{name} must be from {least} to {most}, got {found[0]} to {found[1]}")
     return found
-
-
-def accuracy(cells: Array) -> float:
-    """Return the share of (weighted) examples that were predicted correctly. cells: counts by class (rows) and
-    predicted class.
-    """
-    return float(np.diagonal(cells).sum()) / float(cells.sum())
-
-
-def balanced_accuracy(cells: Array) -> float:
-    """Return the mean, over the classes that occur, of the accuracy in each class."""
-    of_class = cells.sum(axis=1)
-    present = of_class > 0
-    return float((np.diagonal(cells)[present] / of_class[present]).mean())
-
-
-def cohen(cells: Array) -> float | None:
-    """Return Cohen's kappa: how far the accuracy exceeds chance. None if a random prediction would always be right."""
-    total = float(cells.sum())
-    chance = float((cells.sum(axis=1) * cells.sum(axis=0)).sum()) / (total * total)
-    return (accuracy(cells) - chance) / (1 - chance) if chance < 1 else None
-
-
-def area(scores: Array, positive: Array) -> float:
-    """Return the area under the ROC curve: the share of pairs in which the positive example has the higher score. Ties
-    count as half.
-    """
-    _, inverse, counts = np.unique(scores, return_inverse=True, return_counts=True)
-    ranks = (np.cumsum(counts) - (counts - 1) / 2)[inverse]
-    n = int(positive.sum())
-    return float((ranks[positive].sum() - n * (n + 1) / 2) / (n * (positive.size - n)))
-
-
-def auc(scores: Array, classes: Array) -> float | None:
-    """Return the AUC of the single column in `scores` (K, n). With several columns, return the mean AUC of each present
-    class against the rest. Return None if there is no pair.
-
-    Scores that are NaN, because the column was added after the example, are left out.
-    """
-    areas = []
-    for c, column in enumerate(scores):
-        there = ~np.isnan(column)
-        positive = classes[there] == (1 if len(scores) == 1 else c)
-        if positive.any() and not positive.all():
-            areas.append(area(column[there], positive))
-    return float(np.mean(areas)) if areas else None
-
-
-OF_CELLS: Mapping[str, Callable[[Array], float | None]] = {
-    "accuracy": accuracy,
-    "balanced_accuracy": balanced_accuracy,
-    "kappa": cohen,
-}
-"""Functions that compute figures from counts by class and predicted class. There are counts of the window, of its newer
-half, and of all predictions with fading.
-"""
-OF_WINDOW: Mapping[str, Callable[[PrequentialWindow], float | None]] = {
-    "log_loss": lambda window: float(window.losses[:, LOG_LOSS].mean()),
-    "brier": lambda window: float(window.losses[:, BRIER].mean()),
-    "auc": lambda window: auc(window.scores, window.classes),
-}
-"""Functions that compute figures from the newest predictions themselves."""
-
-
-def agreement(cells: Array) -> Figures:
-    """Return the figures of (weighted) examples, counted by class (rows) and predicted class."""
-    return {name: of(cells) for name, of in OF_CELLS.items()} if cells.any() else dict.fromkeys(OF_CELLS)
-
-
-def _figures(tally: Tally, labels: Sequence[Label]) -> Figures:
-    window, classes = tally.window, tally.cells.shape[0]
-    n, half = window.classes.size, min((tally.seen + 1) // 2, WINDOW)
-    cells = _cells(window.classes, window.numbers, classes)
-    newer = (tally.seen - 1 - np.arange(half)) % WINDOW  # indices in the ring, newest first
-    overall, recent = agreement(tally.cells), agreement(cells)
-    return {
-        "predicted": tally.seen,
-        "accuracy": overall["accuracy"],
-        "accuracy_window": recent["accuracy"],
-        "window": {
-            "examples": n,
-            **recent,
-            **{name: of(window) if n else None for name, of in OF_WINDOW.items()},
-        },
-        "newest_half": {
-            "examples": half,
-            **agreement(_cells(window.classes[newer], window.numbers[newer], classes)),
-        },
-        "fading": _fading(tally),
-        "confusion": {"classes": list(labels), "all": tally.cells.tolist(), "window": cells.tolist()}
-        if 0 < len(labels) <= CONFUSION_CLASSES_MAX
-        else None,
-    }
-
-
-def _cells(truth: Array, predicted: Array, classes: int) -> Array:
-    """Return counts of examples (classes, classes) by class (rows) and predicted class."""
-    return np.bincount(truth * classes + predicted, minlength=classes**2).reshape(classes, classes)
-
-
-def _fading(tally: Tally) -> Figures:
-    faded, losses = tally.faded, tally.faded_losses
-    weight = float(faded.sum())
-    return {
-        "examples": weight,
-        **agreement(faded),
-        "log_loss": float(losses[LOG_LOSS]) / weight if weight else None,
-        "brier": float(losses[BRIER]) / weight if weight else None,
-    }
-
-
-def _glance(name: str, tally: Tally) -> SourceGlance:
-    window = tally.window
-    if not window.classes.size:
-        return SourceGlance(name, 0, np.nan, np.nan, np.nan)
-    log_loss, brier = window.losses.mean(axis=0).tolist()
-    return SourceGlance(name, tally.seen, float((window.classes == window.numbers).mean()), log_loss, brier)

@@ -33,7 +33,8 @@ from hinged.service.engine.registry import Registry
 from hinged.service.engine.roster import COMPILING, LOADING, SERVING, WAITING
 from hinged.service.engine.scheduling.yielding import Yielding
 from hinged.service.engine.worker import Worker
-from hinged.service.model.metrics import ALL, EXPOSED
+from hinged.service.model.figures import EXPOSED
+from hinged.service.model.metrics import ALL
 from hinged.version import __version__
 
 disable_created_metrics()  # type: ignore[no-untyped-call]  # they would double the number of series without any benefit

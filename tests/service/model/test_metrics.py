@@ -7,17 +7,8 @@ from hypothesis import strategies as st
 from sklearn import metrics as reference
 
 from hinged.service.model.drift import Drift
-from hinged.service.model.metrics import (
-    CONFUSION_CLASSES_MAX,
-    QUERIED,
-    RANDOM,
-    SOURCES,
-    STREAMED,
-    UNKNOWN,
-    WINDOW,
-    Prequential,
-    agreement,
-)
+from hinged.service.model.figures import CONFUSION_CLASSES_MAX, agreement
+from hinged.service.model.metrics import QUERIED, RANDOM, SOURCES, STREAMED, UNKNOWN, WINDOW, Prequential
 from hinged.solvers.scores import sigmoid, tally
 from hinged.solvers.scores.tally import FADING, PROBABILITY_MIN
 from hinged.solvers.warm import warm_up_metrics
