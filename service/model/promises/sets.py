@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from hinged.service.data.classes import Label
-from hinged.service.data.parts import PROMISED_MAX
+from hinged.service.data.promises import PROMISED_MAX
 from hinged.service.model.promises.levels import LEVEL_MAX
 from hinged.solvers.core.solver import CLASSES_MAX
 
