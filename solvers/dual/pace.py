@@ -52,7 +52,6 @@ Array = np.ndarray[Any, Any]
 
 NO_RAMP, RAMP_LOSS, RAMP_FILTER = range(3)
 LOSSES = {"hinge": NO_RAMP, "ramp": RAMP_LOSS, "filter": RAMP_FILTER}
-REPROCESS_MAX = 10_000  # maximum number of steps per example
 
 
 @handed
@@ -60,7 +59,8 @@ class PaceParameters(NamedTuple):
     """The tol of finishing, the tau of the paper, the code of the loss, s, ramp_start, CLEAN's m, and CLEAN's period.
 
     tau equals tol except in a first epoch. s is the ramp's left end. ramp_start is the number of support vectors of a
-    class before the ramp applies. full_at: number of points at which the least useful point is removed.
+    class before the ramp applies. full_at: number of points at which the least useful point is removed. steps_max:
+    maximum number of steps of REPROCESS for one example, in a column.
     """
 
     tol: float
@@ -71,6 +71,7 @@ class PaceParameters(NamedTuple):
     idle_max: int
     clean_every: int
     full_at: int
+    steps_max: int
 
 
 @handed
@@ -228,7 +229,7 @@ def learn_rows(
                 if rises or falls:
                     other = machine.best_j[c] if rises else machine.best_i[c]
                     move(kernel, points, cache, machine, pace, c, k, k if other == NONE else other)
-            while at[REPEATED] < REPROCESS_MAX:
+            while at[REPEATED] < parameters.steps_max:
                 i, j = machine.best_i[c], machine.best_j[c]
                 machine.delta[c] = violation(g, i, j)
                 if pace.gap[c] <= enough or machine.delta[c] <= parameters.tau:

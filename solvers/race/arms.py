@@ -141,6 +141,10 @@ def near(setting: Setting, kernel: Kernel, *, both: bool = True) -> Iterator[Set
         yield from (setting._replace(C=C * 3.0), setting._replace(C=C / 3.0))
 
 
+STEPS_MAX = 10
+"""Maximum number of steps of an arm with the ramp for one example, in a column. Where the classes overlap, or with many
+features, the arm would otherwise take hundreds of steps, and more time than all other arms.
+"""
 RAMPED = ("tol", "delta_min", "points_max", "when_full", "seed", "dtype", "cache_bytes")
 
 
@@ -150,19 +154,24 @@ class Arm:
     C: the race's C, which the setting multiplies. shared: parameters of all arms (LASVM's; an arm with the ramp uses
     only those in RAMPED). An arm may use a smaller idle_max than the idle_max in `shared`.
 
-    serial: the number under which the race finds the arm's earlier answers (late.py).
+    bounded: whether an arm with the ramp takes at most STEPS_MAX steps for an example. serial: the number under which
+    the race finds the arm's earlier answers (late.py).
     """
 
     machine: LASVM | GapSVM
     serial: int
 
-    def __init__(self, setting: Setting, kernel: Kernel, dim: int, C: float, **shared: Any) -> None:
+    def __init__(
+        self, setting: Setting, kernel: Kernel, dim: int, C: float, *, bounded: bool = True, **shared: Any
+    ) -> None:
         self.setting = setting
         code = kernel.code if setting.kernel == OWN else setting.kernel
         own = kernel._replace(code=code, gamma=kernel.gamma * setting.gamma)
         idle_max = min(shared.pop("idle_max", IDLE), IDLE_FADING if self.fades else IDLE)
         if setting.ramp:
             taken = {name: shared[name] for name in RAMPED if name in shared}
+            if bounded:
+                taken["steps_max"] = STEPS_MAX
             self.machine = GapSVM(own, dim, C=C * setting.C, loss="ramp", idle_max=idle_max, **taken)
         else:
             self.machine = LASVM(own, dim, C=C * setting.C, idle_max=idle_max, **shared)

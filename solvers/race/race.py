@@ -63,13 +63,13 @@ class Race(Solver):
     """LASVM that finds C, gamma, half-life and loss while it learns.
 
     kernel, C: each arm multiplies gamma and C by its own factors. points_max, when_full: apply to each arm. rules:
-    version of the race's rules. With 3, Laplacian arms race beside the arms of an RBF kernel, and the best arm that
-    forgets fast, slowly and never stays. Where one class is rare the race takes more examples to decide. If a label
-    comes late, what an arm answered when it was asked counts (late.py). From 2 on, answers count by weight, and arms
-    that fade learn only in the first epoch: in a further epoch, faded examples would regain their full weight. With 1,
-    all answers count the same, and all arms learn in further epochs. goal: "balanced" counts an answer by the rarity of
-    its class, and "cost" by what errors cost (evidence.py). Other parameters: as in LASVM; an arm may use a smaller
-    idle_max.
+    version of the race's rules. With 4, an arm with the ramp loss takes few steps for an example (arms.py). From 3 on,
+    Laplacian arms race beside the arms of an RBF kernel, and the best arm that forgets fast, slowly and never stays.
+    Where one class is rare the race takes more examples to decide. If a label comes late, what an arm answered when it
+    was asked counts (late.py). From 2 on, answers count by weight, and arms that fade learn only in the first epoch: in
+    a further epoch, faded examples would regain their full weight. With 1, all answers count the same, and all arms
+    learn in further epochs. goal: "balanced" counts an answer by the rarity of its class, and "cost" by what errors
+    cost (evidence.py). Other parameters: as in LASVM; an arm may use a smaller idle_max.
     """
 
     fades: ClassVar[bool] = True
@@ -84,12 +84,13 @@ class Race(Solver):
         rules: Annotated[
             int,
             Ge(1),
-            Le(3),
+            Le(4),
             Since(1),
-            "3: Laplacian arms race beside the arms of an RBF kernel; if a label comes late, earlier answers count; "
+            "4: arms with the ramp loss take few steps for an example; 3: Laplacian arms race beside the arms of an "
+            "RBF kernel; if a label comes late, earlier answers count; "
             "2: answers count by weight, and arms that fade learn in the first epoch only; 1: all answers count the "
             "same, and all arms learn in further epochs",
-        ] = 3,
+        ] = 4,
         goal: Annotated[
             Literal["accuracy", "balanced", "cost"],
             Since("accuracy"),
@@ -117,7 +118,7 @@ class Race(Solver):
         self.led = self.arms[0].setting  # the leader's setting at the last opening
 
     def _new_arm(self, setting: Setting, serial: int) -> Arm:
-        arm = Arm(setting, self.kernel, self.dim, self.C, **self.shared)
+        arm = Arm(setting, self.kernel, self.dim, self.C, bounded=self.rules > 3, **self.shared)
         arm.serial = serial % SERIALS
         arm.machine.fading, arm.machine.even = self.fading or arm.fades, not self.former
         for weight in self.weights:

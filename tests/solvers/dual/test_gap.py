@@ -136,6 +136,21 @@ def test_after_each_example_the_gap_is_below_its_target_or_nothing_violates():
         assert gap <= before + 10.0 * 1e-3 * (k + 1) or certificate["kkt_violation"] <= 1e-3
 
 
+@pytest.mark.parametrize(("name", "own"), [("full", {}), ("lasvm-nc", {"ramp_start": 1000})])
+def test_with_few_steps_for_an_example_finishing_reaches_the_same_optimum(name, own):
+    X, y = two_moons(200, noise=0.5, seed=6)
+    usual = gap_stream(name, X, y, C=100.0, tol=1e-9, **own).learn()
+    few = gap_stream(name, X, y, C=100.0, tol=1e-9, steps_max=1, **own)
+    for k in range(len(X)):
+        before = few.solver.certificate()["steps"]
+        few.learn(k, k + 1)
+        assert few.solver.certificate()["steps"] - before <= 2
+    assert few.solver.certificate()["steps"] < usual.solver.certificate()["steps"]
+    for stream in (few, usual):
+        assert stream.solver.finish().converged
+    assert few.solver.certificate()["dual"] == pytest.approx(usual.solver.certificate()["dual"], rel=1e-9)
+
+
 def heaps(classes, n, seed=0):
     """Return clusters of normal numbers, one per class, that overlap somewhat; a tenth of the labels are random."""
     random = np.random.default_rng(seed)

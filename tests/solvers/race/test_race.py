@@ -241,6 +241,21 @@ def test_a_race_by_former_rules_has_arms_of_one_kernel_and_its_state_has_four_fi
             read_settings(np.hstack((wrong, [[-1.0], [setting.kernel]])), RBF, both=False)
 
 
+def test_arms_with_the_ramp_take_few_steps_for_an_example_and_all_by_former_rules():
+    X, classes = wavy(300, noise=0.3)
+    most = {}
+    for rules in (3, 4):
+        race = raced(X, classes, batch=1, rules=rules)
+        ramped = [arm.machine for arm in race.solver.arms if arm.setting.ramp]
+        taken = []
+        for k in range(200):
+            before = [machine.certificate()["steps"] for machine in ramped]
+            race.learn(k, k + 1)
+            taken += [machine.certificate()["steps"] - steps for machine, steps in zip(ramped, before, strict=True)]
+        most[rules] = max(taken)
+    assert most[4] <= 1 + arms.STEPS_MAX < most[3]
+
+
 def test_predictions_contributions_and_rows_are_those_of_a_leader_with_another_kernel():
     X, classes = wavy(200)
     race = raced(X, classes).learn()
