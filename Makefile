@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
 .DEFAULT_GOAL := default
-.PHONY: default init init-all redis chromium nginx nats vendor run fix check test test-long bench peers docs wheel tested audit dated release clean
+.PHONY: default init init-all redis chromium nginx brokers vendor run fix check test test-long bench peers docs wheel tested audit dated release clean
 
 default: check test
 
@@ -49,8 +49,9 @@ chromium:
 nginx:
 	$(call installed,nginx,the proxy)
 
-nats:
+brokers:
 	$(call installed,nats-server,hinged consume)
+	$(call installed,mosquitto,hinged consume)
 
 # Fetch the page's libraries from npm, and check them against service/page/static/vendor/SHA256SUMS. To change a
 # version, change the version here and the sums there: `sha256sum *` in that folder prints them.
@@ -88,11 +89,11 @@ check: init
 test test-long: export PYTHONDONTWRITEBYTECODE =
 
 # The tests that are not long: seven minutes on two cores, or twelve if the solvers are not compiled yet.
-test: init-all redis chromium nginx nats
+test: init-all redis chromium nginx brokers
 	$(BIN)/python -m pytest -m "not long" $(PYTEST_ARGS)
 
 # The long tests: random campaigns, faults, the documents' examples, installations from wheels, other processors.
-test-long: init-all redis chromium nginx nats
+test-long: init-all redis chromium nginx brokers
 	$(BIN)/python -m pytest -m long $(PYTEST_ARGS)
 
 # Solvers and server beside their peers. Each part writes benchmarks/results/NAME.json, and the last line writes

@@ -1,4 +1,4 @@
-"""Message brokers, through FastStream: each class delivers messages in order, and publishes messages.
+"""Message brokers, most of them through FastStream.
 
 A class states what a place, a batch and an acknowledgement are for its broker. FastStream does the rest: connections,
 subscriptions and retries.
@@ -8,18 +8,17 @@ from __future__ import annotations
 
 import asyncio
 import json
-import logging
-from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Any
 from urllib.parse import SplitResult, unquote
 
+from hinged.commands.broker import UNIT, Broker, BrokerError, Message, Take, problems
 from hinged.commands.logins import PARAMETERS, Login, located, shown
-from hinged.commands.writing import write
+from hinged.commands.mqtt import Mqtt
 from hinged.extras import needed
 from hinged.readers import Place
 
-UNIT = "message"
 CONSUMER = "hinged"
 """Name of the consumer in a group of Redis. After a crash, the consumer of this name gets its messages again."""
 COLLECT_S = 0.2
@@ -32,43 +31,11 @@ KAFKA_WORK_S = 86_400
 unreachable server during this time."""
 
 
-class Message(NamedTuple):
-    """A message.
-
-    Attributes
-    ----------
-    place : the topic, with the partition if there are partitions, and the number of the message.
-    body : the bytes of the message.
-    id : the id that the broker's place gives to the message, None if the broker has no such place.
-    """
-
-    place: Place
-    body: bytes
-    id: str | None
-
-
-Take = Callable[[Sequence[Message]], Awaitable[bool]]
-"""A function that processes messages in order, and returns whether to acknowledge them."""
-
-
-class BrokerError(Exception):
-    """The broker refuses, or does not exist. The message is one sentence for people."""
-
-
-class Broker(ABC):
-    """A connection to a broker.
-
-    Parameters
-    ----------
-    url : address of the broker, without a login
-    login : how to log in
-    group : name under which the broker remembers which messages are acknowledged
-    batch : limit of the messages of a batch, > 0
-    """
+class OfFastStream(Broker):
+    """A broker behind FastStream."""
 
     def __init__(self, url: SplitResult, login: Login, group: str, batch: int) -> None:
-        self.group, self.batch = group, batch
-        self._turn, self._closing = asyncio.Lock(), False
+        super().__init__(url, login, group, batch)
         with needed("consume", "hinged consume"):
             self._broker = self._connection(url, login)
 
@@ -80,35 +47,11 @@ class Broker(ABC):
         """Connect."""
         await self._broker.connect()
 
-    @abstractmethod
-    async def start(self, topic: str, take: Take) -> None:
-        """Pass the messages of a topic to `take`, in order."""
-
-    @abstractmethod
-    async def publish(self, topic: str, body: bytes) -> None:
-        """Publish a message. Return when the broker has the message."""
-
-    async def close(self) -> None:
-        """Wait until the batch in work is acknowledged, and disconnect."""
-        self._closing = True
-        async with self._turn:
-            for logger in (_logger(), logging.getLogger("asyncio")):
-                logger.disabled = True  # FastStream and aiokafka report the end of their own connections as problems
-            await self._broker.stop()
-
-    async def _deliver(self, take: Take, messages: Sequence[Message], ack: Callable[[], Awaitable[Any]]) -> bool:
-        """Process and acknowledge a batch in its turn. Return whether the batch is acknowledged."""
-        async with self._turn:
-            return await self._process(take, messages, ack)
-
-    async def _process(self, take: Take, messages: Sequence[Message], ack: Callable[[], Awaitable[Any]]) -> bool:
-        if self._closing or not await take(messages):
-            return False
-        await ack()
-        return True
+    async def _stop(self) -> None:
+        await self._broker.stop()
 
 
-class Kafka(Broker):
+class Kafka(OfFastStream):
     """Kafka. An acknowledgement commits the positions after a batch."""
 
     def _connection(self, url: SplitResult, login: Login) -> Any:
@@ -142,7 +85,7 @@ class Kafka(Broker):
         await self._broker.publish(body, topic)
 
 
-class Nats(Broker):
+class Nats(OfFastStream):
     """NATS with JetStream. The number of a message is its sequence in the stream."""
 
     def _connection(self, url: SplitResult, login: Login) -> Any:
@@ -202,7 +145,7 @@ class Nats(Broker):
             raise BrokerError(f"no JetStream stream keeps the subject {subject!r}: create a stream first") from error
 
 
-class Redis(Broker):
+class Redis(OfFastStream):
     """Redis streams. The number of a message is the id of its entry."""
 
     def _connection(self, url: SplitResult, login: Login) -> Any:
@@ -253,7 +196,7 @@ class Redis(Broker):
         await self._redis.xadd(topic, {"data": body})
 
 
-class Rabbit(Broker):
+class Rabbit(OfFastStream):
     """RabbitMQ. The number of a message is its property message_id."""
 
     def _connection(self, url: SplitResult, login: Login) -> Any:
@@ -291,6 +234,7 @@ BROKERS: Mapping[str, type[Broker]] = {
     **dict.fromkeys(("nats", "tls"), Nats),
     **dict.fromkeys(("redis", "rediss"), Redis),
     **dict.fromkeys(("amqp", "amqps"), Rabbit),
+    **dict.fromkeys(("mqtt", "mqtts"), Mqtt),
 }
 """The class of each scheme of a URL."""
 NAMESPACED = (Redis, Rabbit)
@@ -351,7 +295,7 @@ def _json_or_text(text: str) -> Any:
 
 def common() -> dict[str, Any]:
     """Return the options of every broker: messages come unchanged, and problems are written to stderr."""
-    return {"decoder": _whole, "apply_types": False, "logger": _logger(), "graceful_timeout": None}
+    return {"decoder": _whole, "apply_types": False, "logger": problems(), "graceful_timeout": None}
 
 
 async def _whole(message: Any) -> Any:
@@ -363,19 +307,3 @@ async def unparsed(raw: Any) -> Any:
     from faststream.message import StreamMessage  # noqa: PLC0415
 
     return StreamMessage(raw_message=raw, body=b"")
-
-
-def _logger() -> logging.Logger:
-    logger = logging.getLogger("hinged.consume")
-    logger.setLevel(logging.WARNING)
-    logger.handlers, logger.propagate, logger.disabled = [_Lines()], False, False
-    return logger
-
-
-class _Lines(logging.Handler):
-    """Writes each record in one line, without a traceback."""
-
-    def emit(self, record: logging.LogRecord) -> None:
-        error = record.exc_info[1] if record.exc_info else None
-        reason = f": {error}" if error is not None and str(error) not in record.getMessage() else ""
-        write(f"broker: {record.getMessage()}{reason}".replace("\n", " "), err=True)

@@ -24,7 +24,8 @@ import httpx
 
 from hinged.client.client import Client, HingedError
 from hinged.client.exchange import RETRIED_STATUSES, backoff_s
-from hinged.commands.brokers import Broker, BrokerError, Message, broker_of
+from hinged.commands.broker import Broker, BrokerError, Message
+from hinged.commands.brokers import broker_of
 from hinged.commands.messages import Fields, dead_letter, reader
 from hinged.commands.options import FILE, asks, sentence
 from hinged.commands.rows import PlacedExample, sent
@@ -204,7 +205,7 @@ class Consumer:
     "source",
     metavar="URL",
     required=True,
-    help="Topic to read: kafka, nats, redis or amqp://HOST:PORT/TOPIC. $NAME stands for an environment variable.",
+    help="Topic to read: kafka, nats, redis, amqp or mqtt://HOST:PORT/TOPIC. $NAME stands for an environment variable.",
 )
 @click.option("--to", "predictions", metavar="TOPIC|URL", help="Publish the predictions of messages without a label.")
 @click.option(

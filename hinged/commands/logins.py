@@ -24,7 +24,7 @@ PARAMETERS = frozenset({"ca", "cert", "key", "password-file", "sasl"})
 """Parameters of a URL that this module reads. All other parameters belong to the library of the broker."""
 SASL = ("plain", "scram-sha-256", "scram-sha-512")
 """Mechanisms by which a client may log in to Kafka."""
-TLS = frozenset({"kafkas", "tls", "rediss", "amqps"})
+TLS = frozenset({"kafkas", "tls", "rediss", "amqps", "mqtts"})
 """Schemes of connections with TLS."""
 
 

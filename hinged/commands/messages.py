@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from hinged.commands.brokers import Message
+from hinged.commands.broker import Message
 from hinged.extras import needed
 from hinged.readers import UnreadableRow
 from hinged.readers.lines import json_of

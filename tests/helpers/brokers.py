@@ -197,4 +197,38 @@ class AmqpBroker(RunningBroker):
         asyncio.run(add())
 
 
-BROKERS = {kind.scheme: kind for kind in (RedisBroker, NatsBroker, KafkaBroker, AmqpBroker)}
+class MqttBroker(RunningBroker):
+    """Mosquitto. It keeps messages for groups that have read a topic before. arguments: more lines of its settings."""
+
+    scheme = "mqtt"
+
+    def command(self):
+        lines = [f"listener {self.port} 127.0.0.1", *self.arguments]
+        # Without "user", a Mosquitto that root starts cannot write into the folder.
+        lines += ["user root", "max_queued_messages 0", "persistence true", f"persistence_location {self.folder}/"]
+        lines += [] if any(line.startswith("password_file") for line in lines) else ["allow_anonymous true"]
+        (self.folder / "mosquitto.conf").write_text("\n".join([*lines, ""]))
+        return [program("mosquitto"), "-c", "mosquitto.conf"]
+
+    def prepare(self, *topics):
+        for topic in topics:
+            for group in (f"reader-{topic}", f"hinged-{topic}"):
+                asyncio.run(self._begin(self.url(topic), group))
+
+    async def _begin(self, url, group):
+        async def refuse(_):
+            return False
+
+        broker, topic = broker_of(url, group, 1)
+        await broker.open()
+        await broker.start(topic, refuse)
+        await broker.close()
+
+    def restart(self):
+        """Stop the broker as an operator does, and start it again."""
+        self.process.terminate()
+        self.process.wait()
+        self.__enter__()
+
+
+BROKERS = {kind.scheme: kind for kind in (RedisBroker, NatsBroker, KafkaBroker, AmqpBroker, MqttBroker)}

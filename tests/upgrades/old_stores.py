@@ -3,24 +3,30 @@
     .venv/bin/python -m tests.upgrades.old_stores VERSION
 
 The program writes the folder tests/upgrades/VERSION: the file of the embedded store, the contents of a Redis as
-commands, and the models' answers. After the release of a version its folder does not change.
+commands, and the models' answers. After the release of a version its folder does not change. The stores hold every kind
+of event that the server knows; otherwise the program names the missing kinds and writes nothing.
 """
 
-import gzip
 import json
+import lzma
 import sys
 import tempfile
 from contextlib import closing, contextmanager
 from itertools import chain
 from pathlib import Path
 
+import httpx
 import numpy as np
 import redis
 
 from hinged import Client
+from hinged.frames import encode
 from hinged.service.engine.history import ModelHistory
+from hinged.service.model.events import KINDS
+from hinged.service.store.base import Event
 from hinged.service.store.redis import RedisStore
 from hinged.service.store.sqlite import SQLiteStore
+from tests.helpers.receiver import Receiver
 from tests.helpers.redis_server import RedisServer
 from tests.helpers.server import RunningServer
 from tests.helpers.states import digest_of
@@ -28,13 +34,19 @@ from tests.helpers.states import digest_of
 HERE = Path(__file__).parent
 SIZES = {"cache_bytes": 2**20, "answers_kept": 1000}
 KERNEL = {"type": "rbf", "gamma": 1.0}
+DENSE = {"type": "dense", "dim": 3}
 MODELS = {
-    "plain": {"kernel": KERNEL, "C": 4.0, "features": {"type": "dense", "dim": 3}},
-    "precise": {"solver": "exact", "kernel": KERNEL, "C": 2.0, "precision": "float64",
-                "features": {"type": "dense", "dim": 3}},
-    "small": {"solver": "bsca", "kernel": KERNEL, "C": 8.0, "budget": 20, "features": {"type": "sparse", "dim": 1000}},
-    "named": {"kernel": {"type": "rbf", "gamma": "auto"}, "C": 4.0, "features": {"type": "named", "warmup": 20}},
+    "plain": {"kernel": KERNEL, "C": 4.0, "features": DENSE},
+    "precise": {"solver": "exact", "kernel": KERNEL, "C": 2.0, "precision": "float64", "features": DENSE},
+    "small": {"solver": "bsca", "kernel": KERNEL, "C": 8.0, "budget": 20, "features": {"type": "sparse", "dim": 1000},
+              "receipts": True},
+    "named": {"kernel": {"type": "rbf", "gamma": "auto"}, "C": 4.0, "features": {"type": "named", "warmup": 20},
+              "costs": {"good": {"bad": 1}, "bad": {"good": 9}, "ask": 0.5},
+              "capacity": {"good": {"most": 1000, "per": "1h"}, "ask": {"most": 1000, "per": "1h"}}},
+    "race": {"features": DENSE, "novelty": True, "promise": {"error": 0.1}, "alarm": {"level": 0.01}},
 }  # fmt: skip
+BARE = "bare"
+"""Name of a model without features: its log only announces it."""
 
 
 def inputs(name, n, seed):
@@ -57,8 +69,8 @@ def examples(name, n, seed, ids=None):
     return [{"x": x, "y": y, **({"id": f"{ids}{k}"} if ids else {})} for k, (x, y) in enumerate(pairs)]
 
 
-def fill(client):
-    """Give the models a history with every kind of event."""
+def fill(client, receiver):
+    """Give the models a history. receiver: the URL of a hook."""
     for name, configuration in MODELS.items():
         client.create_model(name, **configuration)
         client.learn(name, examples(name, 40, 1, "a"))
@@ -81,12 +93,92 @@ def fill(client):
     client.wait(client.change_model("small", C=4.0))
     client.challenge("plain", "other", C=1.0)
     client.learn("plain", examples("plain", 10, 7, "d"))
+    challenge(client)
+    label(client)
+    decide(client)
+    client.remove_hook("plain", client.add_hook("plain", receiver, events=["promoted"])["id"])
+    client.add_hook("precise", receiver, events=["rolled_back"])
+    client.rollback("precise", client.model("precise")["position"])
+    client.import_model("copy", client.export_model("precise"))
+    client.create_model(BARE)
 
 
-def answers(client):
-    """Return the answers of the models. Later versions must give the same answers."""
+def challenge(client):
+    """Change a model that has challengers, retire one challenger and promote another challenger."""
+    client.wait(client.challenge("plain", "worse", C=0.5))
+    client.wait(client.change_model("plain", labels={"overlap": 2}))
+    client.retire("plain", "worse")
+    client.wait(client.challenge("precise", "better", C=3.0))
+    client.promote("precise", "better")
+
+
+def label(client):
+    """Do everything that annotators do, through the server's interface and through Label Studio."""
+    client.offer("plain", [{"x": x, "id": f"s{k}", "show": k} for k, x in enumerate(inputs("plain", 4, 8))])
+    client.offer("plain", [{"x": x, "id": f"s{k}", "show": "s"} for k, x in enumerate(inputs("plain", 4, 8))])
+    first, second, third = client.query("plain", annotator="bob", n=3)["queries"]
+    client.heartbeat("plain", first["lease"])
+    client.learn("plain", [{"id": first["id"], "y": "good", "lease": first["lease"]}])
+    client.skip("plain", second["lease"])
+    client.unskip("plain", second["lease"])
+    client.release("plain", third["lease"])
+    choices = '<Choices name="y" toName="t"><Choice value="good"/></Choices>'
+    config = f'<View><Text name="t" value="$channel"/>{choices}</View>'
+    value = {"from_name": "y", "to_name": "t", "type": "choices", "value": {"choices": ["good"]}}
+    annotation = {"id": 5, "completed_by": 1, "result": [value], "updated_at": "2026-05-01T12:00:00.000000Z"}
+    told = httpx.post(
+        f"{client.url}/labelstudio/models/named/webhook",
+        json={
+            "action": "ANNOTATION_CREATED",
+            "annotation": annotation,
+            "task": {"id": 70, "data": inputs("named", 1, 10)[0]},
+            "project": {"id": 3, "label_config": config},
+        },
+    )
+    assert told.status_code == 200, told.text
+
+
+def decide(client):
+    """Decide with a capacity, and acknowledge an alert."""
+    client.decide("named", [{"x": x, "id": f"d{k}"} for k, x in enumerate(inputs("named", 20, 12))])
+    alert = client.alerts("named")["alerts"][0]
+    client.acknowledge("named", [alert["id"]])
+
+
+def break_model(store):
+    """Append an event of a kind that no version knows. `fill` cannot, because a server appends no such event."""
+    store.append("copy", store.end("copy"), [Event("teleported", encode("teleported", {}, {}))])
+
+
+def missing_kinds(store):
+    """Return the kinds of events that the server knows and the store does not hold."""
+    return sorted(set(KINDS) - {record.kind for name in store.models() for _, record in store.read(name, 0)})
+
+
+def filled(server, opened):
+    """Fill the store of a server. Return the models' answers. The server has ended then."""
+    with Receiver() as receiver:
+        server.env |= {"HINGED_HOOKS_HOSTS": receiver.host, "HINGED_HOOKS_SECRET": "a secret of at least 32 characters"}
+        with server, Client(server.url) as client:
+            fill(client, receiver.host)
+            receiver.wait_for(1)
+            server.terminate()
+        with closing(opened()) as store:
+            break_model(store)
+        with server, Client(server.url) as client:
+            client.skip_event("copy")
+            told = answers(client, [*MODELS, "copy"])
+            server.terminate()
+    with closing(opened()) as store:
+        if missing := missing_kinds(store):
+            raise SystemExit(f"the store must hold every kind of event; let `fill` write {', '.join(missing)}")
+        return told | {"digests": digests(store, told)}
+
+
+def answers(client, names):
+    """Return the answers of models. Later versions must give the same answers."""
     found = {}
-    for name in MODELS:
+    for name in names:
         predicted = client.predict(name, [{"x": x} for x in inputs(name, 8, 9)])["results"]
         figures = client.model(name)
         found[name] = {
@@ -96,9 +188,9 @@ def answers(client):
     return found
 
 
-def digests(store, without=None):
+def digests(store, names, without=None):
     """Return a hash of each model's state, as its log and snapshots give it."""
-    return {name: digest_of(ModelHistory(store, name, **SIZES).newest(), without) for name in MODELS}
+    return {name: digest_of(ModelHistory(store, name, **SIZES).newest(), without) for name in names}
 
 
 def dumped(url):
@@ -146,20 +238,15 @@ def server_on(kind, folder, given=None):
 
 def write(version):
     place = HERE / version
-    place.mkdir()
     for kind in ("sqlite", "redis"):
         with tempfile.TemporaryDirectory() as temporary, server_on(kind, Path(temporary)) as (server, opened):
-            with server, Client(server.url) as client:
-                fill(client)
-                told = answers(client)
-                server.terminate()
-            with closing(opened()) as store:
-                told["digests"] = digests(store)
+            told = filled(server, opened)
             if kind == "sqlite":
                 content = (Path(temporary) / "data" / "hinged.db").read_bytes()
             else:
                 content = dumped(server.env["HINGED_STORE"])
-            (place / f"{kind}.gz").write_bytes(gzip.compress(content, mtime=0))
+            place.mkdir(exist_ok=True)
+            (place / f"{kind}.xz").write_bytes(lzma.compress(content, preset=9 | lzma.PRESET_EXTREME))
             (place / f"{kind}.json").write_text(json.dumps(told, indent=1) + "\n")
 
 

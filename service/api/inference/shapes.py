@@ -10,6 +10,7 @@ from typing_extensions import TypedDict
 from hinged.service.api.inference.tensors import InputTensor, OutputTensor, Parameters
 from hinged.service.api.openapi import Shape
 from hinged.service.data.features.records import FIELDS_MAX
+from hinged.version import __version__
 
 OUTPUTS = ("prediction", "scores", "classes", "outside", "novelty")
 """The names of outputs. Only models with novelty have the last."""
@@ -90,7 +91,9 @@ class Inferred(TypedDict):
 
 SERVER_LIVE = Shape(ServerLive, {"live": True})
 SERVER_READY = Shape(ServerReady, {"ready": True})
-SERVER_METADATA = Shape(ServerMetadata, {"name": "hinged", "version": "0.1.0", "extensions": ["binary_tensor_data"]})
+SERVER_METADATA = Shape(
+    ServerMetadata, {"name": "hinged", "version": __version__, "extensions": ["binary_tensor_data"]}
+)
 MODEL_METADATA = Shape(
     ModelMetadata,
     {

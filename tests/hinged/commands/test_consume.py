@@ -207,7 +207,7 @@ def consumed(url):
     asyncio.run(consume.run(None, consume.Topics(url, None, None, "g", 1), None))
 
 
-@pytest.mark.parametrize("scheme", ["redis", "nats", "amqp"])  # the client of Kafka leaves its producer open
+@pytest.mark.parametrize("scheme", ["redis", "nats", "amqp", "mqtt"])  # the client of Kafka leaves its producer open
 def test_a_broker_that_does_not_answer_is_one_sentence(scheme, monkeypatch):
     monkeypatch.setattr(consume, "CONNECT_S", 0.5)
     with pytest.raises(brokers.BrokerError, match=r"no connection to the broker of t: \S"):

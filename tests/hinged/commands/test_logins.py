@@ -52,7 +52,7 @@ def test_a_whole_url_may_come_from_a_variable(monkeypatch):
         ("kafka://me@h:1/t?password-file=/nowhere", "No such file or directory: '/nowhere'"),
         ("kafka://me:$SECRET@h:1/t?sasl=gssapi", "expected sasl=plain, scram-sha-256, scram-sha-512 in a URL of Kafka"),
         ("nats://me:$SECRET@h:1/t?sasl=plain", "expected sasl=.*got sasl=plain for nats"),
-        ("redis://h:1/t?ca=x", "ca: redis:// has no TLS; one of amqps, kafkas, rediss, tls is needed"),
+        ("redis://h:1/t?ca=x", "ca: redis:// has no TLS; one of amqps, kafkas, mqtts, rediss, tls is needed"),
         ("kafkas://h:1/t?ca=/nowhere", "No such file"),
         ("kafkas://h:1/t?key=k", "key=FILE needs cert=FILE"),
         (
