@@ -11,10 +11,9 @@ from __future__ import annotations
 import asyncio
 import logging
 from contextlib import suppress
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from hinged.service import limits
-from hinged.service.commands.ask import Command
 from hinged.service.commands.hooks import RecordDelivered
 from hinged.service.data.times import shown_time
 from hinged.service.engine.hooks.calls import Calls
@@ -24,6 +23,9 @@ from hinged.service.model.hooks import Hook, Hooks
 from hinged.service.model.model import Model
 from hinged.service.settings import Settings
 
+if TYPE_CHECKING:
+    from hinged.service.engine.worker import Worker
+
 log = logging.getLogger(__name__)
 
 RETRY_FIRST_S = 1.0
@@ -31,27 +33,10 @@ RETRY_FIRST_S = 1.0
 UNSET = "HINGED_HOOKS_SECRET is not set"
 
 
-class HookHost(Protocol):
-    """The members of a model's worker that deliveries use."""
-
-    name: str
-
-    @property
-    def model(self) -> Model:
-        """Return the model in its current state."""
-
-    @property
-    def stopped(self) -> bool:
-        """Return whether the worker takes no more work."""
-
-    async def command(self, command: Command) -> dict[str, Any]:
-        """Execute a command; return its answer."""
-
-
 class Deliveries:
     """The calls of one model's hooks. Used on the event loop."""
 
-    def __init__(self, owner: HookHost, settings: Settings) -> None:
+    def __init__(self, owner: Worker, settings: Settings) -> None:
         self.calls = Calls(settings)
         self._owner = owner
         self._seen = Hooks()

@@ -12,17 +12,19 @@ from collections.abc import AsyncIterator, Callable
 from concurrent.futures import Executor
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from hinged.service.engine.history import ModelHistory
 from hinged.service.engine.jobs.erasure import redact
 from hinged.service.engine.jobs.purging import Purging
 from hinged.service.engine.jobs.retraining import Retraining
-from hinged.service.engine.work import CatchingUp, Settling, Swapping
+from hinged.service.engine.work import catch_up, settle_jobs, swap
 from hinged.service.errors import NotFound, ServiceError
-from hinged.service.model.model import Model
 from hinged.service.model.tombstones import Tombstones
 from hinged.service.store.base import Damaged, Store
+
+if TYPE_CHECKING:
+    from hinged.service.engine.worker import Worker
 
 log = logging.getLogger(__name__)
 
@@ -39,27 +41,6 @@ up to TURN_MAX_S. The model learns nothing meanwhile."""
 RETRY_FIRST_S, RETRY_MAX_S = 0.5, 60.0
 """Seconds before a job is retried after its store was unavailable: at first RETRY_FIRST_S, then doubled up to
 RETRY_MAX_S. Shorter waits would flood the server's log."""
-
-
-class JobHost(Protocol):
-    """The methods of a model's worker that its jobs use."""
-
-    @property
-    def model(self) -> Model:
-        """Return the model in its current state."""
-
-    @property
-    def stopped(self) -> bool:
-        """Return whether the worker takes no more work."""
-
-    async def read(self, question: Callable[[Model], Any]) -> Any:
-        """Return the model's answer to a question, which is asked between two changes of the model."""
-
-    async def step(self, work: CatchingUp | Swapping | Settling) -> Any:
-        """Do a step of a job before all other waiting work; return its answer."""
-
-    async def snapshot(self, *, first: bool = False) -> int:
-        """Save a snapshot. first: whether to do so before all queued work."""
 
 
 class Shared:
@@ -83,7 +64,7 @@ class Shared:
 class JobRunner:
     """Runs the jobs of one model."""
 
-    def __init__(self, owner: JobHost, history: ModelHistory, store: Store, executor: Executor, shared: Shared) -> None:
+    def __init__(self, owner: Worker, history: ModelHistory, store: Store, executor: Executor, shared: Shared) -> None:
         self._owner = owner
         self._history = history
         self._store = store
@@ -202,7 +183,7 @@ class JobRunner:
             redacting = partial(redact, sealed=sealed)
             await self._call(redacting, self._store, self._history.name, tombstones, position, lambda: self._stopped)
             unwritten = await self._shared.purging.purge(self._call)
-        await self._owner.step(Settling(retraining, unwritten))
+        await self._do_first(settle_jobs, retraining, unwritten)
         self._swapped = None
 
     async def _teach_and_swap(self) -> None:
@@ -214,7 +195,7 @@ class JobRunner:
                 while position is None and not retraining.stopped and await self._owner.read(retraining.fits):
                     if not await self._drawn_near(retraining):
                         return
-                    position = await self._owner.step(Swapping(retraining))
+                    position = await self._do_first(swap, retraining)
             if position is not None:
                 self._swapped = retraining, position
         finally:
@@ -233,7 +214,7 @@ class JobRunner:
             if beside_s >= BESIDE_MIN_S or not turn_s:
                 await self._call(retraining.advance, self._owner.model.position, beside_s)
             if turn_s:
-                await self._owner.step(CatchingUp(retraining, turn_s))
+                await self._do_first(catch_up, retraining, turn_s)
             if not self._gains(retraining, reached, behind):
                 beside_s, turn_s = max(beside_s, BESIDE_MIN_S) / 2, min(max(TURN_S, 2 * turn_s), TURN_MAX_S)
             elif turn_s:
@@ -252,6 +233,12 @@ class JobRunner:
         """
         came = self._owner.model.position - reached - behind
         return 2 * came <= retraining.position - reached
+
+    async def _do_first(self, step: Callable[..., Any], *args: Any) -> Any:
+        """Let the worker do a step of a job before all other waiting work; return the step's answer. Otherwise each
+        step would wait for the whole queue.
+        """
+        return await self._owner.put(lambda journal: step(journal, *args), first=True)
 
     async def _call(self, function: Callable[..., Any], *args: Any) -> Any:
         self._step = asyncio.get_running_loop().run_in_executor(self._executor, function, *args)
