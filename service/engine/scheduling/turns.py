@@ -2,13 +2,9 @@
 
 Long computations rest every few milliseconds (solvers/core/turns.py); this module decides what happens at a rest. A
 call that computes needs a place (a slot on a processor), and there are as many places as processors. When no place is
-free, the waiting call whose model has used the least CPU time goes next. Older use counts less, so a model that was
-idle soon counts as unused:
-
-    used(t) = sum over its CPU seconds before t of exp(-(t - time of use) / MEMORY_S)
-
-An account stores ln used(t) + t / MEMORY_S. This value changes only when the account computes, so the order of waiting
-calls is stable. The class Turns explains short and long calls, and why long calls pause for short calls.
+free, the waiting call whose model has used the least CPU time goes next. A model that was idle has no advantage: when
+its call begins, the model counts as having used at least as much as the least of the models that compute or wait then
+(start-time fair queueing). The class Turns explains short and long calls, and why long calls pause for short calls.
 """
 
 from __future__ import annotations
@@ -30,9 +26,6 @@ T = TypeVar("T")
 # "Latency" below means the p99 latency of a small model that runs next to 16 slow models (docs/lab/scheduling.md). A
 # constant without a number was not measured.
 
-MEMORY_S = 2.0
-"""Seconds after which CPU use counts only 1/e. With a larger value, a model that was busy must wait even after a
-pause."""
 LOOK_S = 0.0001
 """Minimum seconds between two checks of a call that rests often. A request waits that long for Python's lock before the
 server notices it. With 0.001 the latency of a prediction is 2.4 times as high."""
@@ -49,8 +42,12 @@ for learning and 2.3 times for a prediction.
 
 For QUICK_S after a request it may be in progress although no call runs: a small prediction needs no call. If long calls
 did not pause for it, the latency would be 3.8 times as high for learning and 2.6 times for a prediction."""
-ASKED_S = 0.25
-"""For this many seconds after a request, the next request is expected, so one place of long calls stays free."""
+HELD_S = 0.1
+"""Maximum seconds for which a micro-batch keeps its place at a gate (gates.py). With 0.5, the slowest of a hundred
+requests of the exact solver took 3.0 s; with 0.1, 2.1 s; without a gate, 2.7 s (twenty models, two hundred clients).
+
+For HELD_S after a request, the next request is expected, so one place of long calls stays free. Otherwise the median
+learn request took 1.8 times as long on a busy machine."""
 ASIDE = 8.0
 """A long call pauses for ASIDE seconds for each second that it computes, divided by the number of processors. Without
 pauses the latency is 5.4 times as high for learning and 3.7 times for a prediction. With a larger value, long calls
@@ -73,7 +70,7 @@ class Account:
     __slots__ = ("given_up", "seconds", "stored_s", "used", "usual_s", "waited_s")
 
     def __init__(self) -> None:
-        self.used = -math.inf  # ln used(t) + t / MEMORY_S (see the module)
+        self.used = 0.0  # CPU seconds, raised at the begin of a call (see the module)
         self.seconds = 0.0  # CPU seconds since the start
         self.usual_s = 0.0  # CPU seconds per call: a mean in which each call has half the weight of the next call
         self.waited_s = 0.0  # seconds spent waiting for a place since the start
@@ -117,7 +114,7 @@ class _Call:
 
 
 Entry = tuple[float, int, _Call]
-"""An entry of a heap: the logarithmic CPU time of the call's account, a running number, and the call."""
+"""An entry of a heap: the CPU time of the call's account, a running number, and the call."""
 
 _here = threading.local()
 
@@ -161,6 +158,7 @@ class Turns:
         self._passing: list[_Call] = []  # places reserved for short calls
         self._waiting: dict[bool, list[Entry]] = {True: [], False: []}  # two heaps: short calls, long calls
         self._numbers = count()
+        self._least = 0.0  # least CPU time that a model which computed or waited had used
         self.asked_at = -math.inf
         self._short = 0  # number of short calls that compute
         self._quiet = threading.Condition(self._lock)
@@ -170,9 +168,9 @@ class Turns:
         given up.
         """
         call = _here.call = _Call(self, account)
-        if call.counted:
-            with self._lock:
-                self._short += 1
+        with self._lock:
+            self._short += call.counted
+            account.used = max(account.used, self._least_used())
         try:
             with resting(call.rest):
                 return function()
@@ -180,6 +178,7 @@ class Turns:
             _here.call = None
             with self._lock:
                 self._charge(call)
+                self._least_used(call)
                 account.usual_s = (account.usual_s + call.charged_at - call.begun_at) / 2.0
                 self._leave(call)
                 self._let_in()
@@ -197,7 +196,7 @@ class Turns:
     @property
     def _long_places(self) -> int:
         """Return the number of places for long calls."""
-        return max(1, self.places - (time.perf_counter() - self.asked_at < ASKED_S))
+        return max(1, self.places - (time.perf_counter() - self.asked_at < HELD_S))
 
     def leave(self, call: _Call) -> None:
         """Give up the place of a call. While the call waits, no long call pauses for it."""
@@ -282,11 +281,16 @@ class Turns:
 
     def _charge(self, call: _Call) -> None:
         """Add the CPU time since the last charge to the account."""
-        cpu, now = time.thread_time(), time.perf_counter()
-        seconds, call.charged_at = cpu - call.charged_at, cpu
-        if seconds > 0.0:
-            call.account.used = math.log(_seconds(call.account, now) + seconds) + now / MEMORY_S
-            call.account.seconds += seconds
+        cpu = time.thread_time()
+        call.account.used += cpu - call.charged_at
+        call.account.seconds += cpu - call.charged_at
+        call.charged_at = cpu
+
+    def _least_used(self, *ending: _Call) -> float:
+        """Return the least CPU time of the models that compute or wait. It never decreases."""
+        present = chain(ending, self._holding, self._passing, map(self._first, (True, False)))
+        self._least = max(self._least, min((call.account.used for call in present if call), default=0.0))
+        return self._least
 
     def _entry(self, call: _Call) -> Entry:
         return call.account.used, next(self._numbers), call
@@ -301,14 +305,14 @@ class Turns:
         if call.place is not None:
             return not self._gives_way(call)
         place = self._place_for(short=call.is_short)
-        if place is not None and self._first(short=call.is_short) is None:
+        if place is not None and self._first(call.is_short) is None:
             self._enter(call, place)
         return call.place is not None
 
     def _let_in(self) -> None:
         """Give free places to waiting calls."""
         for short in (True, False):
-            while (first := self._first(short=short)) is not None:
+            while (first := self._first(short)) is not None:
                 place = self._place_for(short=short)
                 if place is None:
                     break
@@ -323,11 +327,11 @@ class Turns:
         """
         if short and len(self._passing) < self.places:
             return self._passing
-        if len(self._holding) < self._long_places and not (short and self._first(short=False)):
+        if len(self._holding) < self._long_places and not (short and self._first(False)):
             return self._holding
         return None
 
-    def _first(self, *, short: bool) -> _Call | None:
+    def _first(self, short: bool) -> _Call | None:
         """Return the waiting call that goes next."""
         waiting = self._waiting[short]
         while waiting and not waiting[0][-1].queued:  # the call was given up
@@ -345,15 +349,9 @@ class Turns:
 
     def _gives_way(self, call: _Call) -> bool:
         """Return whether a computing call must give its place to the first waiting call."""
-        if call.is_short and call.place is self._holding and self._first(short=False) is not None:
+        if call.is_short and call.place is self._holding and self._first(False) is not None:
             return True
-        first = self._first(short=call.is_short)
+        first = self._first(call.is_short)
         if first is None:
             return False
-        now = time.perf_counter()
-        return _seconds(call.account, now) - _seconds(first.account, now) >= SHORT_S
-
-
-def _seconds(account: Account, now: float) -> float:
-    """Return the CPU seconds that the account has used. Older use counts less."""
-    return math.exp(max(account.used - now / MEMORY_S, -700.0))
+        return call.account.used - first.account.used >= SHORT_S

@@ -16,10 +16,7 @@ SECONDS = 60  # seconds until a hanging test fails
 
 @pytest.fixture(autouse=True)
 def at_every_rest(monkeypatch):
-    """Make calls check at every rest, and exchange them at the smallest difference of CPU time. No call is short. Use
-    does not fade, so a slow machine does not change which call goes next.
-    """
-    monkeypatch.setattr(turns, "MEMORY_S", 1e9)
+    """Make calls check at every rest, and exchange them at the smallest difference of CPU time. No call is short."""
     monkeypatch.setattr(turns, "SHORT_S", 0.0)
     monkeypatch.setattr(turns, "LOOK_S", 0.0)
 
@@ -84,7 +81,7 @@ def until(condition):
 def used(seconds):
     """Return an account that has just used `seconds`."""
     account = Account()
-    account.used = turns.math.log(seconds) + turns.time.perf_counter() / turns.MEMORY_S
+    account.used = seconds
     return account
 
 
