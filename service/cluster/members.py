@@ -67,6 +67,8 @@ class Members:
         self._leaving: dict[str, asyncio.Task[None]] = {}  # lost models, until none of their work runs here
         self._stopping = False
         self._task: asyncio.Task[None] | None = None
+        self.beaten: Callable[[], None] = lambda: None
+        """Called after each heartbeat that was answered."""
 
     # -- life -----------------------------------------------------------------------------------------------------
 
@@ -151,6 +153,7 @@ class Members:
                 self._owners[name] = owner
         for name in changed - self._known.models:
             self._owners.pop(name, None)
+        self.beaten()
 
     # -- claims ---------------------------------------------------------------------------------------------------
 

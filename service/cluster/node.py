@@ -94,7 +94,7 @@ class Node(Alone):
     async def stop(self) -> None:
         """Stop the heartbeats, and close the connections to other servers."""
         await self.members.stop()
-        self._passing.close()
+        self._passing.lines.close()
 
     # -- for the routes -------------------------------------------------------------------------------------------
 
