@@ -6,7 +6,7 @@ import asyncio
 import re
 import socket
 import sys
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Sequence
 from http import HTTPStatus
 from typing import Any, cast
 from urllib.parse import unquote
@@ -18,7 +18,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResp
 
 from hinged.service.edge.shortcut import SMALL_BYTES, Shortcut, Way
 from hinged.service.edge.transports import CoalescingTransport, Flow
-from hinged.service.errors import BadRequest, RequestTimeout, ServiceError, foreseen
+from hinged.service.errors import BadRequest, RequestTimeout, ServiceError
 
 HEAD_BYTES_MAX = 2**16
 """Maximum bytes of a request's head (request line and headers). It is also the maximum number of bytes between two
@@ -322,20 +322,6 @@ class Connection(HttpToolsProtocol):
         self._broken = True  # parse no more HTTP; no time limit runs from now on
         self._break_unread(0)
         super().handle_websocket_upgrade()
-
-    def begin(self, work: Coroutine[Any, Any, None], fail: Callable[[ServiceError], None]) -> asyncio.Task[None]:
-        """Let a task serve the connection. Nothing else serves it meanwhile.
-
-        fail: called with an error if the task raised an unforeseen exception.
-        """
-
-        async def ending() -> None:
-            try:
-                await work
-            except Exception as error:  # noqa: BLE001
-                fail(foreseen(error))
-
-        return self.loop.create_task(ending())
 
     def shutdown(self) -> None:
         """Stop. A request that has begun to arrive is answered first."""

@@ -31,10 +31,8 @@ log = logging.getLogger(__name__)
 LAG_MAX = 16
 """Maximum number of events with which the worker trains at the swap. Meanwhile the model learns nothing. With a smaller
 limit, a retraining never catches up with a fast stream."""
-BESIDE_S, BESIDE_MIN_S = 1.0, 0.05
-"""Seconds for which a retraining runs before the job checks whether the retraining catches up with the stream. The
-first value is BESIDE_S. Each time that the retraining does not catch up, the value is halved. Below BESIDE_MIN_S only
-the worker trains."""
+BESIDE_S = 1.0
+"""Seconds for which a retraining runs before the job checks whether the retraining catches up with the stream."""
 TURN_S, TURN_MAX_S = 0.2, 2.0
 """If the retraining does not catch up, the worker trains for this many seconds per turn: at first TURN_S, then doubled
 up to TURN_MAX_S. The model learns nothing meanwhile."""
@@ -208,31 +206,20 @@ class JobRunner:
         the worker also trains, in longer and longer turns. If the solver is still too slow, the retraining continues
         until the stream slows down, or an urgent job must go first.
         """
-        beside_s, turn_s = BESIDE_S, 0.0
+        turn_s = 0.0
         while (behind := self._owner.model.position - retraining.position) > LAG_MAX or retraining.position == 0:
             reached = retraining.position
-            if beside_s >= BESIDE_MIN_S or not turn_s:
-                await self._call(retraining.advance, self._owner.model.position, beside_s)
+            await self._call(retraining.advance, self._owner.model.position, BESIDE_S)
             if turn_s:
                 await self._do_first(catch_up, retraining, turn_s)
-            if not self._gains(retraining, reached, behind):
-                beside_s, turn_s = max(beside_s, BESIDE_MIN_S) / 2, min(max(TURN_S, 2 * turn_s), TURN_MAX_S)
-            elif turn_s:
-                turn_s = turn_s / 2 if turn_s > TURN_S else 0.0
+            came = self._owner.model.position - reached - behind
+            if 2 * came > retraining.position - reached:
+                turn_s = min(max(TURN_S, 2 * turn_s), TURN_MAX_S)
             else:
-                beside_s = min(2 * beside_s, BESIDE_S)
+                turn_s = turn_s / 2 if turn_s > TURN_S else 0.0
             if turn_s and await self._owner.read(retraining.gives_way):
                 return False
         return True
-
-    def _gains(self, retraining: Retraining, reached: int, behind: int) -> bool:
-        """Return whether the retraining has learned at least twice as many events as arrived.
-
-        The comparison begins at position `reached` of the retraining. There it was `behind` events before the model's
-        position.
-        """
-        came = self._owner.model.position - reached - behind
-        return 2 * came <= retraining.position - reached
 
     async def _do_first(self, step: Callable[..., Any], *args: Any) -> Any:
         """Let the worker do a step of a job before all other waiting work; return the step's answer. Otherwise each
