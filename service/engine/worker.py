@@ -179,7 +179,7 @@ class Worker(Actor):
             async with asyncio.timeout(within_s):
                 while at in self._jobs.running():
                     self.check_running()
-                    await self._jobs.end_of(at)
+                    await self._jobs.looked.wait()
         return self.job(at)
 
     async def keep(self, predictions: list[Made]) -> None:

@@ -101,20 +101,13 @@ class Deliveries:
         waiting = (self._owner.model.hooks if hooks is None else hooks).waiting(hook)
         return [mark for mark in waiting if mark.position > since]
 
-    def _next(self, hook: str) -> tuple[Hook, list[CurveMark]] | None:
-        """Return the hook, and its next marks, which have the same position. Return None if nothing is to be sent."""
-        found = None if self._owner.stopped else self._owner.model.hooks.find(hook)
-        left = [] if found is None else self._left(found)
-        if found is None or not left:
-            return None
-        return found, [mark for mark in left if mark.position == left[0].position]
-
     async def _deliver(self, id_: str) -> None:
-        while (following := self._next(id_)) is not None:
-            hook, marks = following
-            for mark in marks:
-                await self._insist(hook, mark)
-            self._accepted[id_] = marks[0].position
+        while not self._owner.stopped and (hook := self._owner.model.hooks.find(id_)) and (left := self._left(hook)):
+            position = left[0].position
+            for mark in left:
+                if mark.position == position:
+                    await self._insist(hook, mark)
+            self._accepted[id_] = position
             if self._recording is None or self._recording.done():
                 self._recording = asyncio.create_task(self._record_soon(), name=f"delivered of {self._owner.name}")
 

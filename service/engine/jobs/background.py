@@ -74,7 +74,8 @@ class JobRunner:
         self._stopped = False
         self._step: asyncio.Future[Any] | None = None  # the call that runs on a thread
         self._swapped: tuple[Retraining, int] | None = None  # a round after its swap, before its end
-        self._ending: dict[int, list[asyncio.Future[None]]] = {}  # callers that wait until a job has ended, by job
+        self.looked = asyncio.Event()
+        """Is set, and replaced, after each change of the model, and when the model accepts no more work."""
 
     def running(self) -> set[int]:
         """Return the log positions at which the unfinished jobs began."""
@@ -95,29 +96,16 @@ class JobRunner:
             figures["unwritten"] = job.result["unwritten"]
         return figures if job.error is None else {**figures, "error": job.error}
 
-    async def end_of(self, at: int) -> None:
-        """Wait until the job has ended, or the model accepts no more work."""
-        future = asyncio.get_running_loop().create_future()
-        self._ending.setdefault(at, []).append(future)
-        await future
-
     def look(self) -> None:
-        """React to a change of the model: start jobs, and release callers whose jobs have ended."""
-        running = self.running()
-        if running and not self._owner.stopped:
+        """React to a change of the model: start jobs, and let callers that wait for the end of a job look again."""
+        if self.running() and not self._owner.stopped:
             self.wake()
-        for at in [at for at in self._ending if at not in running]:
-            self._release(at)
+        self.release()
 
     def release(self) -> None:
-        """Release all callers that wait for the end of a job."""
-        for at in list(self._ending):
-            self._release(at)
-
-    def _release(self, at: int) -> None:
-        for future in self._ending.pop(at):
-            if not future.done():
-                future.set_result(None)
+        """Let all callers that wait for the end of a job look again."""
+        self.looked.set()
+        self.looked = asyncio.Event()
 
     def wake(self) -> None:
         """Start the task of the jobs. If it already runs, make it look for jobs again before it ends."""
