@@ -89,7 +89,7 @@ class JobRunner:
         figures: dict[str, Any] = {
             "state": job.state,
             "kind": job.kind,
-            "progress": self.progress if job.state == "running" else 1.0,
+            "progress": self._progress() if job.state == "running" else 1.0,
             "certificate": job.result.get("certificate"),
         }
         if job.result.get("unwritten"):
@@ -115,8 +115,7 @@ class JobRunner:
         if self._task is None or self._task.done():
             self._task = asyncio.create_task(self._run(), name=f"jobs of {self._history.name}")
 
-    @property
-    def progress(self) -> float:
+    def _progress(self) -> float:
         """Return the share of the log that the round has read, from 0 to 1."""
         retraining = self._retraining
         return 0.0 if retraining is None else min(1.0, retraining.position / max(1, self._owner.model.position))
