@@ -73,23 +73,22 @@ def _serve(settings: Settings, number: int, listening: socket.socket, told: dict
         taken_over.set()
         stop_fenced(message)
 
-    company: NodeProcess | Siblings
+    company: Siblings
     if settings.node is not None:
         store = open_store(settings, fenced)
         company = NodeProcess(number, settings.processes, folder)
-        siblings = company.siblings
         what = f"is a node, {settings.node}"
     else:
         store = _opened(settings, number, division, fenced) if ring.owns else Nothing()
         reading = partial(open_part, settings, division=division, reading=True)
-        company = siblings = Siblings(ring, folder, bytes.fromhex(told["secret"]), reading)
+        company = Siblings(ring, folder, bytes.fromhex(told["secret"]), reading)
         what = f"owns store {name_of(number, division)}" if division else "owns the store"
     app = create_app(settings, lambda: store, company)
     server = make_server(
         app, app.state.streams, settings, company.connection, shortcut=app.shortcut, leads=company.leads
     )
-    public, beside = Accepting(listening), Accepting(listen_beside(siblings.sockets.requests))
-    taking = Taking(siblings.sockets.connections)
+    public, beside = Accepting(listening), Accepting(listen_beside(company.sockets.requests))
+    taking = Taking(company.sockets.connections)
 
     def begin() -> None:
         for accepting in (beside, taking) if told["again"] else (public, beside, taking):
@@ -103,7 +102,7 @@ def _serve(settings: Settings, number: int, listening: socket.socket, told: dict
 
     server.after_startup, server.before_shutdown = begin, end
     if told["again"]:
-        siblings.when_loaded = partial(public.start, server)
+        company.when_loaded = partial(public.start, server)
     log.info("process %d %s", os.getpid(), what if ring.owns else "owns no models")
     run(server, [])
     if taken_over.is_set():

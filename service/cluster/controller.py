@@ -1,4 +1,4 @@
-"""The controller moves models, a few at a time, if one server is much fuller than another server.
+"""The controller moves models, one after the other, if one server is much fuller than another server.
 
 The controller is a separate and optional program. Without it the servers work as usual, but no model is moved. If
 several controllers run on one store, only one of them is active. If it ends, the next controller makes a new plan. The
@@ -8,19 +8,11 @@ an admin asks for it.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from hinged.service.cluster.placement import Host, Move, Placed, needed_moves, within
+from hinged.service.cluster.placement import Host, Move, Placed, needed_moves
 
-AT_ONCE = 8
-"""Maximum number of moves at the same time, over all servers."""
-AT_ONCE_OF_A_SERVER = 2
-"""Maximum number of moves at the same time from or to one server. While a model moves, its requests wait."""
-A_ROUND = 64
-"""Maximum number of moves in a round. The next round reads the state of the servers and models again."""
 MODEL_BYTES = 2**19
 """Approximate bytes of a model without its points (docs/explanation/sizing.md)."""
 
@@ -52,7 +44,6 @@ class Controller:
         self._hold = hold
         self._cluster = cluster
         self._move = move
-        self._plan: list[Move] = []  # planned moves that are not yet made
 
     def decide(self) -> Round:
         """Decide which moves to make now, and return them as `left` of the outcome."""
@@ -60,45 +51,28 @@ class Controller:
         waiting = unsettled(shown)
         if waiting:
             return Round(waiting, waits=True)
-        servers, models = servers_of(shown), models_of(shown)
-        owners = {model.model: model.owner for model in models}
-        moves = within(self._plan, owners, [server.address for server in servers])
-        if moves:
-            return Round(f"moves left: {len(moves)}", left=moves)
-        moves = needed_moves(servers, models)
+        moves = needed_moves(servers_of(shown), models_of(shown))
         return Round(f"models to move: {len(moves)}" if moves else "no model needs to move", left=moves)
 
     def round(self) -> Round:
-        """Decide which moves to make, and make some of them."""
+        """Decide which moves to make, and make them one after the other, until a move fails. The next round decides
+        again.
+        """
         if not self._hold():
             return Round("another controller is at work", holds=False)
         decided = self.decide()
-        if decided.waits:
-            return decided
-        moves = decided.left
         moved: list[Move] = []
         failed: list[tuple[Move, str]] = []
-        for some in side_by_side(moves[:A_ROUND]):
-            with ThreadPoolExecutor(AT_ONCE) as pool:
-                told = list(pool.map(self._tried, some))
-            for step, error in zip(some, told, strict=True):
-                if error is None:
-                    moved.append(step)
-                else:
-                    failed.append((step, error))
-            if failed or not self._hold():
+        for step in decided.left:
+            if failed or (moved and not self._hold()):
                 break
-        # A move that failed is planned again if it is still needed.
-        tried = {step.model for step in (*moved, *(step for step, _ in failed))}
-        self._plan = [step for step in moves if step.model not in tried]
-        return decided._replace(moved=moved, failed=failed, left=self._plan)
-
-    def _tried(self, step: Move) -> str | None:
-        try:
-            self._move(step.model, step.target)
-        except Exception as error:  # noqa: BLE001  whatever happened, the model is at one of the two servers
-            return str(error) or type(error).__name__
-        return None
+            try:
+                self._move(step.model, step.target)
+            except Exception as error:  # noqa: BLE001  whatever happened, the model is at one of the two servers
+                failed.append((step, str(error) or type(error).__name__))
+            else:
+                moved.append(step)
+        return decided._replace(moved=moved, failed=failed, left=decided.left[len(moved) + len(failed) :])
 
 
 def unsettled(shown: Mapping[str, Any]) -> str:
@@ -134,24 +108,3 @@ def models_of(shown: Mapping[str, Any]) -> list[Placed]:
         )
         for model in shown["models"]
     ]
-
-
-def side_by_side(moves: Iterable[Move]) -> list[list[Move]]:
-    """Return groups of moves. The moves of a group can be made at the same time; no server takes part in too many."""
-    groups: list[list[Move]] = []
-    busy: list[Counter[str]] = []
-    first = 0  # index of the first group that is not full
-    for move in moves:
-        at = first
-        while at < len(groups) and (
-            len(groups[at]) >= AT_ONCE or max(busy[at][move.source], busy[at][move.target]) >= AT_ONCE_OF_A_SERVER
-        ):
-            at += 1
-        if at == len(groups):
-            groups.append([])
-            busy.append(Counter())
-        groups[at].append(move)
-        busy[at].update((move.source, move.target))
-        while first < len(groups) and len(groups[first]) >= AT_ONCE:
-            first += 1
-    return groups

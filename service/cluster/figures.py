@@ -23,7 +23,6 @@ MEMORY_S = 60.0
 """Seconds after which CPU time counts 1/e as much in a model's load. With a smaller value, bursts would move models."""
 PREDICTION_S = 100e-6
 """Approximate CPU seconds of a request that predicts (docs/lab/cluster.md)."""
-LOOK_S = 2.0  # minimum seconds between two samples
 LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
 """Files that contain the memory limit of a Linux container: for cgroups version 2, then version 1."""
 
@@ -43,10 +42,8 @@ class Figures:
         """This server's memory, load and limits at the last sample."""
 
     def look(self) -> None:
-        """Measure the memory and load of the models, if the last sample is at least LOOK_S old."""
+        """Measure the memory and load of the models."""
         now = time.monotonic()
-        if now - self._looked_at < LOOK_S:
-            return
         kept = math.exp((self._looked_at - now) / MEMORY_S)
         used = self._roster.used()
         for name, worker in self._roster.workers():

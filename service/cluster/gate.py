@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 
 from starlette.requests import HTTPConnection
@@ -69,9 +69,10 @@ class Gate:
         headers = dict(scope["headers"])
         if self._passing.sender in headers.get(PASSED_ON, b"").split():  # the request has come back
             raise Unavailable(f"model {name} is on its way to {address}; ask again", retry_after_s=1)
-        if not _has_ticket(scope):  # check the key here, because the owner does not see the client's address
+        if b"ticket=" not in scope["query_string"]:  # a ticket is valid once, and only the owner can check it
+            # Check the key here, because the owner does not see the client's address.
             self._access.caller(HTTPConnection(scope), basic=True)
-        if _is_to_tell(headers):
+        if REDIRECT in [part.strip().lower() for part in headers.get(b"prefer", b"").split(b",")]:
             self.redirected += 1
             await Response(
                 status_code=307, headers={"Location": address.partition("#")[0] + target_of(scope).decode("latin-1")}
@@ -92,8 +93,7 @@ class Gate:
 class Portions:
     """Limits the requests in progress of each key and of each model to the number of slots that are still free.
 
-    So one key can use at most half of the slots, and a second key at most half of the rest. A key without requests gets
-    a slot as long as any slot is free. Methods run on one event loop.
+    So one key can use at most half of the slots, and a second key at most half of the rest.
     """
 
     def __init__(self, most: int = REQUESTS_MAX) -> None:
@@ -122,13 +122,3 @@ class Portions:
             for owner in owners:
                 if not self._taken[owner]:
                     del self._taken[owner]
-
-
-def _is_to_tell(headers: Mapping[bytes, bytes]) -> bool:
-    """Return whether the client asks to be redirected."""
-    return b"prefer" in headers and REDIRECT in [p.strip().lower() for p in headers[b"prefer"].split(b",")]
-
-
-def _has_ticket(scope: Scope) -> bool:
-    """Return whether the request has a ticket. A ticket is valid once, and only the owner can check it."""
-    return b"ticket=" in scope["query_string"]

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import socket
 import ssl
 from collections import defaultdict
+from collections.abc import AsyncIterator, Iterable
 from functools import cache
-from typing import TYPE_CHECKING, cast
+from typing import Any, SupportsIndex
 from urllib.parse import urlsplit
 
 import httptools
@@ -15,16 +15,13 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE
 
 from hinged.service.errors import Unavailable
 
-if TYPE_CHECKING:
-    from hinged.service.cluster.passing import Passed
-
 LINES_MAX = 1_000
-"""Maximum number of open lines. If more are open, a line is closed when its request ends."""
+"""Maximum number of unused lines. If there are more, a line is closed when its request ends."""
 CONNECT_S = 2.0  # seconds in which a connection to another server must open
-UNREAD_S = 30.0
-"""Seconds without progress after which sending to another server fails, for example because the machine lost power."""
 IDLE_S = 30.0
 """Seconds that an unused line stays open. The other server waits longer, so it does not close the line first."""
+READ_BYTES = 2**16
+"""Maximum bytes of an answer per read. If a client is slow, twice as many wait for it, and the line is not read."""
 
 PASSED_ON = b"hinged-passed-on"
 """Header of a forwarded request. Its value lists the addresses of the servers that have forwarded the request."""
@@ -35,89 +32,58 @@ ONE_HOP = frozenset(
 """Headers that concern only one connection."""
 
 
-class Line(asyncio.Protocol):
+class LineBroken(Exception):
+    """Raised when an answer breaks off, or cannot be parsed. The outcome of its request is unknown."""
+
+
+class Line(asyncio.StreamReader):
     """A connection to another server. No request is sent twice, because the outcome of a lost request is unknown."""
 
-    def __init__(self, lines: Lines, address: str) -> None:
+    writer: asyncio.StreamWriter
+
+    def __init__(self, address: str) -> None:
+        super().__init__(READ_BYTES)
         self.address = address
-        self.transport: asyncio.Transport = None  # type: ignore[assignment]
-        self.parser = httptools.HttpResponseParser(self)
-        self._lines = lines
-        self._asking: Passed | None = None
-        self._headers: list[tuple[bytes, bytes]] = []
-        self._framed = False  # whether the answer's head declares its length or chunks
-        self._whole = False
+        self.expiry: asyncio.TimerHandle | None = None  # set while the line is unused
         self.last = False
         """Whether the other server accepts no further request on this line."""
-        self._expiry: asyncio.TimerHandle | None = None
+        self._parser = httptools.HttpResponseParser(self)
+        self._bodyless = self._whole = self._framed = False  # framed: the head declares the answer's length or chunks
+        self._headers: list[tuple[bytes, bytes]] = []
+        self._came: list[dict[str, Any]] = []
 
-    # -- called by the sender -------------------------------------------------------------------------------------
+    @property
+    def is_open(self) -> bool:
+        """Return whether the line can carry another request."""
+        return not (self.writer.is_closing() or self.at_eof())
 
-    def begin(self, asking: Passed) -> None:
-        """Begin a request of this sender."""
-        if self._expiry is not None:
-            self._expiry.cancel()
-            self._expiry = None
-        self._asking, self._whole = asking, False
+    def abort(self) -> None:
+        """Close the line at once."""
+        self.writer.transport.abort()
 
-    def end(self, *, reusable: bool) -> None:
-        """End the request, because its answer is complete or no longer needed."""
-        self._asking = None
-        if reusable and not self.transport.is_closing():
-            self._lines.keep(self)
+    def feed_data(self, data: Iterable[SupportsIndex]) -> None:
+        """Receive a piece of an answer. Close the line if there was no request."""
+        if self.expiry is None:
+            super().feed_data(data)
         else:
-            self.transport.abort()
+            self.abort()
 
-    def expire_in(self, loop: asyncio.AbstractEventLoop, seconds: float) -> None:
-        """Close the line after `seconds`, unless a request uses the line before then."""
-        self._expiry = loop.call_later(seconds, self.transport.abort)
-
-    # -- the transport ----------------------------------------------------------------------------------------------
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Note the open connection."""
-        self.transport = cast("asyncio.Transport", transport)
-        self._lines.came(self)
-        line = transport.get_extra_info("socket")
-        if hasattr(socket, "TCP_USER_TIMEOUT"):  # Linux
-            line.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, round(1000 * UNREAD_S))
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        """Note that the connection is closed."""
-        if self._expiry is not None:
-            self._expiry.cancel()
-        self._lines.gone(self)
-        self._break(str(exc) if exc else "it hung up")
-
-    def pause_writing(self) -> None:
-        """Tell the sender to pause, because the other server reads too slowly."""
-        if self._asking is not None:
-            self._asking.full(full=True)
-
-    def resume_writing(self) -> None:
-        """Tell the sender to continue."""
-        if self._asking is not None:
-            self._asking.full(full=False)
-
-    def data_received(self, data: bytes) -> None:
-        """Parse a piece of an answer. Abort the line if the data is unexpected."""
-        if self._asking is None:
-            self.transport.abort()
-            return
-        try:
-            self.parser.feed_data(data)
-        except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
-            self._break(f"its answer was not understood: {error}")
-            return
-        if self._whole and self._asking is not None:
-            self._asking.whole()
-
-    def _break(self, reason: str) -> None:
-        asking, self._asking = self._asking, None
-        if not self.transport.is_closing():
-            self.transport.abort()
-        if asking is not None:
-            asking.lost(reason)
+    async def answer(self, *, bodyless: bool) -> AsyncIterator[dict[str, Any]]:
+        """Yield the messages of an answer, as ASGI defines them. bodyless: whether the answer has no body."""
+        self._bodyless, self._whole = bodyless, False
+        while not self._whole:
+            try:
+                data = await self.read(READ_BYTES)
+                self._parser.feed_data(data)
+            except OSError as error:
+                raise LineBroken(str(error)) from error
+            except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
+                raise LineBroken(f"its answer was not understood: {error}") from error
+            if not data:
+                raise LineBroken("it hung up")
+            came, self._came = self._came, []
+            for message in came:
+                yield message
 
     # -- the parser -------------------------------------------------------------------------------------------------
 
@@ -130,87 +96,87 @@ class Line(asyncio.Protocol):
     def on_header(self, name: bytes, value: bytes) -> None:
         """Record a header."""
         name = name.lower()
-        if name in ONE_HOP:
-            self._framed = self._framed or name == b"transfer-encoding"
-        else:
-            self._framed = self._framed or name == b"content-length"
+        self._framed = self._framed or name in {b"transfer-encoding", b"content-length"}
+        if name not in ONE_HOP:
             self._headers.append((name, value))
 
     def on_headers_complete(self) -> None:
-        """Check the head and pass it to the sender."""
-        status = self.parser.get_status_code()
-        asking = self._asking
-        ends = self._framed or status in {204, 304} or (asking is not None and asking.bodyless)
+        """Check the head."""
+        status = self._parser.get_status_code()
+        ends = self._framed or status in {204, 304} or self._bodyless
         if status not in STATUS_LINE or status < 200 or not ends:
             raise ValueError(f"an answer {status} of unknown length")
-        self.last = not self.parser.should_keep_alive()
-        if asking is not None:
-            asking.head(status, self._headers, last=self.last)
+        self.last = self._bodyless or not self._parser.should_keep_alive()  # the parser would wait for a body
+        self._came.append({"type": "http.response.start", "status": status, "headers": self._headers})
+        if self._bodyless:
+            self.on_message_complete()
 
     def on_body(self, body: bytes) -> None:
-        """Pass a piece of the body to the sender."""
-        if self._asking is not None:
-            self._asking.piece(body)
+        """Record a piece of the body."""
+        self._came.append({"type": "http.response.body", "body": body, "more_body": True})
 
     def on_message_complete(self) -> None:
         """Note that the answer is complete."""
         self._whole = True
+        if not (self._came and "body" in self._came[-1]):
+            self.on_body(b"")
+        self._came[-1]["more_body"] = False
 
 
 class Lines:
-    """The lines of a server, on one event loop."""
+    """The unused lines of a server, on one event loop."""
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._idle: dict[str, list[Line]] = defaultdict(list)
-        self._all: set[Line] = set()
         self._certificates = cache(ssl.create_default_context)  # reading the machine's certificates takes 20 ms
 
-    def idle(self, address: str) -> Line | None:
-        """Return an open unused line to a server, or None."""
+    async def take(self, address: str) -> Line:
+        """Return a line to a server. Raise Unavailable if the connection does not open in time."""
         kept = self._idle[address]
         while kept:
             line = kept.pop()  # the line that was used last, so that surplus lines stay unused and close
-            if not line.transport.is_closing():
+            assert line.expiry is not None  # noqa: S101  the line is unused
+            line.expiry.cancel()
+            line.expiry = None
+            if line.is_open:
                 return line
-        return None
+        return await self._open(address)
 
-    async def open(self, address: str) -> Line:
-        """Open another line to a server. Raise Unavailable if the connection does not open in time."""
+    async def _open(self, address: str) -> Line:
         to = urlsplit(address)
         secure = to.scheme == "https"
         port = to.port or (443 if secure else 80)
+        line = Line(address)
         try:
             async with asyncio.timeout(CONNECT_S):
-                _, line = await self._loop.create_connection(
-                    lambda: Line(self, address), to.hostname or "", port, ssl=self._certificates() if secure else None
+                transport, protocol = await self._loop.create_connection(
+                    lambda: asyncio.StreamReaderProtocol(line),
+                    to.hostname or "",
+                    port,
+                    ssl=self._certificates() if secure else None,
                 )
         except OSError as error:  # includes TimeoutError
             raise Unavailable(
                 f"the server at {address} does not answer: {str(error) or 'no connection'}; nothing was done",
                 retry_after_s=1,
             ) from error
+        line.writer = asyncio.StreamWriter(transport, protocol, line, self._loop)
         return line
-
-    def came(self, line: Line) -> None:
-        """Count an open line."""
-        self._all.add(line)
 
     def keep(self, line: Line) -> None:
         """Keep a line open for later requests."""
-        if len(self._all) > LINES_MAX:
-            line.transport.abort()
+        if not line.is_open or sum(map(len, self._idle.values())) >= LINES_MAX:
+            line.abort()
             return
         self._idle[line.address].append(line)
-        line.expire_in(self._loop, IDLE_S)
+        line.expiry = self._loop.call_later(IDLE_S, self._expire, line)
 
-    def gone(self, line: Line) -> None:
-        """Remove a closed line."""
-        self._all.discard(line)
-        if line in (kept := self._idle[line.address]):
-            kept.remove(line)
+    def _expire(self, line: Line) -> None:
+        self._idle[line.address].remove(line)
+        line.abort()
 
     def close(self) -> None:
-        """Abort all lines."""
-        for line in list(self._all):
-            line.transport.abort()
+        """Close all lines."""
+        for line in [line for kept in self._idle.values() for line in kept]:
+            line.abort()

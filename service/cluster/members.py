@@ -11,7 +11,7 @@ import logging
 import time
 from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
 from hinged.service.cluster.figures import Figures
@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from hinged.service.store.redis.shared import SharedRedisStore
 
 log = logging.getLogger(__name__)
-
-T = TypeVar("T")
 
 BEATS = 4  # number of heartbeats in the time after which a server without heartbeats counts as dead
 CLAIMS_MAX = 64  # maximum number of claims in a round, because other servers may have joined by the next round
@@ -67,6 +65,8 @@ class Members:
         self._leaving: dict[str, asyncio.Task[None]] = {}  # lost models, until none of their work runs here
         self._stopping = False
         self._task: asyncio.Task[None] | None = None
+        self.beaten: Callable[[], None] = lambda: None
+        """Called after each heartbeat that was answered."""
 
     # -- life -----------------------------------------------------------------------------------------------------
 
@@ -136,7 +136,7 @@ class Members:
         async with self._beating:
             sent = time.monotonic()
             self.figures.look()
-            told = await self._call(self.store.beat, json.dumps(self.figures.of_node), self._known.since)
+            told = await asyncio.to_thread(self.store.beat, json.dumps(self.figures.of_node), self._known.since)
             lived = self._known.living()
             changed = self._known.take(told)
             self._beaten_at = sent
@@ -151,6 +151,7 @@ class Members:
                 self._owners[name] = owner
         for name in changed - self._known.models:
             self._owners.pop(name, None)
+        self.beaten()
 
     # -- claims ---------------------------------------------------------------------------------------------------
 
@@ -182,7 +183,7 @@ class Members:
                 return True
             if name in self._leaving:
                 await asyncio.wait([self._leaving[name]])
-            found = await self._call(self.store.owner, name)
+            found = await asyncio.to_thread(self.store.owner, name)
             if not found.exists:
                 return False
             if found.address not in {"", self.address} and found.address in self.living():
@@ -191,7 +192,7 @@ class Members:
                 return False
             coming = self._coming[name] = asyncio.Event()
             try:
-                if not await self._call(self.store.claim, name, found.epoch):
+                if not await asyncio.to_thread(self.store.claim, name, found.epoch):
                     return False
                 self._owners.pop(name, None)
                 self.claimed += 1
@@ -204,7 +205,7 @@ class Members:
 
     async def _report(self, name: str, found: Owner) -> None:
         """Report the owner that the store names to all servers, because the owner's own report was lost."""
-        await self._call(self.store.report, name, int(found.epoch or 0), found.address)
+        await asyncio.to_thread(self.store.report, name, int(found.epoch or 0), found.address)
 
     def _take(self, name: str) -> None:
         task = self.registry.take(name)
@@ -227,7 +228,7 @@ class Members:
             return HERE
         owner = self._owners.get(name)
         if owner is None:
-            found = await self._call(self.store.owner, name)
+            found = await asyncio.to_thread(self.store.owner, name)
             if not found.exists:
                 return HERE
             owner = found.address
@@ -237,7 +238,7 @@ class Members:
             await self._live_again()
         if owner == self.address or not self.lives(owner):
             if self._known.owners.get(name, (0, HERE))[1] != owner:  # no answer to a heartbeat has reported this owner
-                await self._report(name, await self._call(self.store.owner, name))
+                await self._report(name, await asyncio.to_thread(self.store.owner, name))
             self._wake.set()
             whom = f"was at {owner}, which is gone" if owner not in {"", self.address} else "is at no server"
             raise Unavailable(f"model {name} {whom}; a server takes it in a moment", retry_after_s=RETRY_S)
@@ -290,7 +291,7 @@ class Members:
         try:
             try:
                 await self.registry.leave(name, within_s=self._drain_s)
-                await self._call(self.store.release, name, to)
+                await asyncio.to_thread(self.store.release, name, to)
             except BaseException:  # if the model was not released, the next round claims it again
                 self.store.let_go(name)
                 self._owners.pop(name, None)
@@ -313,7 +314,7 @@ class Members:
 
     async def standing(self, name: str) -> dict[str, Any]:
         """Return a model's owner, the epoch of its claim, and the end of its log."""
-        found = await self._call(self.store.owner, name)
+        found = await asyncio.to_thread(self.store.owner, name)
         return _shown(name, found, None)
 
     # -- figures --------------------------------------------------------------------------------------------------
@@ -326,7 +327,9 @@ class Members:
         """
         await self._beat()
         names = sorted(self._known.models)
-        found = await self._call(self.store.owners, names)  # read first, so that later events do not count as lag
+        found = await asyncio.to_thread(
+            self.store.owners, names
+        )  # read first, so that later events do not count as lag
         beyond = sorted(self.living() - {self.address})
         told = [self.figures.of_models(), *await asyncio.gather(*map(others, beyond))]
         figures = {
@@ -347,9 +350,6 @@ class Members:
     def beat_age_s(self) -> float:
         """Return the seconds since this server's last heartbeat that was answered."""
         return max(0.0, time.monotonic() - self._beaten_at)
-
-    async def _call(self, function: Callable[..., T], *args: Any) -> T:
-        return await asyncio.to_thread(function, *args)
 
 
 def _shown(name: str, owner: Owner, figures: dict[str, Any] | None) -> dict[str, Any]:

@@ -82,6 +82,7 @@ class Node(Alone):
     async def start(self) -> None:
         """Begin to send heartbeats and to claim models."""
         self.members.start()
+        await super().start()
 
     def lose(self, name: str) -> None:
         """Give up a model that another server has claimed. From any thread."""
@@ -90,17 +91,20 @@ class Node(Alone):
     def drain(self) -> None:
         """Claim no more models, because the server is about to stop."""
         self.members.claim_no_more()
+        super().drain()
 
     async def stop(self) -> None:
         """Stop the heartbeats, and close the connections to other servers."""
         await self.members.stop()
-        self._passing.close()
+        self._passing.lines.close()
+        await super().stop()
 
     # -- for the routes -------------------------------------------------------------------------------------------
 
     async def claims(self) -> None:
         """Wait until this server has claimed and loaded the models that it gets at its start."""
         await self.members.settled()
+        await super().claims()
 
     async def overview(self, request: Request) -> dict[str, Any]:
         """Return the servers and the models. Ask the other servers for the state of their models."""
@@ -163,6 +167,7 @@ class Node(Alone):
         yield CounterMetricFamily(
             "hinged_cluster_redirected", "Requests redirected to the owner.", self.gate.redirected
         )
+        yield from super().collect()
 
     def _of_nodes(self) -> Iterator[Metric]:
         """Yield the metrics of each server, as of its last heartbeat."""

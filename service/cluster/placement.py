@@ -13,7 +13,7 @@ server, the server stays as full as it is, because a model cannot be divided.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -124,9 +124,3 @@ class _Shares:
             return None
         rank = fuller.max(axis=1) + TIE * fuller.sum(axis=1)
         return int(mine[np.where(helps, rank, np.inf).argmin()])
-
-
-def within(moves: Iterable[Move], owners: Mapping[str, str], living: Iterable[str]) -> list[Move]:
-    """Return the moves that are still valid: the source owns the model, and both servers are alive."""
-    there = set(living)
-    return [move for move in moves if owners.get(move.model) == move.source and {move.source, move.target} <= there]

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable
 from contextlib import suppress
-from typing import Any
+from functools import partial
 
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
@@ -35,45 +34,36 @@ class Carried:
         self._receive = receive
         self._send = send
         self._address = address
+        self._accepted = False
         self._gone = Close(CloseCode.SERVICE_RESTART, f"the server at {address} is gone; the model comes back")
-        self._over: asyncio.Future[Close] = asyncio.get_running_loop().create_future()
-
-    def look(self) -> None:
-        """Close the socket if the owner is dead. A living owner closes the sockets of a model that it gives up."""
-        if not self._passing.lives(self._address):
-            self._end(self._gone)
-
-    def _end(self, close: Close) -> None:
-        if not self._over.done():
-            self._over.set_result(close)
+        self._close: Close | None = None  # why this server ends the WebSocket
 
     async def run(self) -> None:
-        """Relay messages until one side closes. Raise QueueFull if too many streams are open, Unavailable if the owner
-        cannot be reached.
+        """Relay messages until one side closes, the owner is dead, or this server stops. Raise QueueFull if too many
+        streams are open, Unavailable if the owner cannot be reached.
         """
         stops = Close(CloseCode.SERVICE_RESTART, "the server stops")
-        with self._passing.streams.one(lambda: self._end(stops)):
-            self._passing.watch(self.look)
-            try:
-                owner = await self._or_over(self._open())
-                if isinstance(owner, Close):
-                    raise unanswered(self._address, "it is gone")
-                if owner is not None:
-                    with suppress(ClientDisconnected):
-                        await self._carry(owner)
-            finally:
-                self._passing.forget(self.look)
-
-    async def _or_over(self, work: Awaitable[ClientConnection | Close | None]) -> ClientConnection | Close | None:
-        """Return the result of `work`, or the reason why the socket closes before the work ends."""
-        task = asyncio.ensure_future(work)
         try:
-            either: list[asyncio.Future[Any]] = [task, self._over]
-            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
-            return task.result() if task.done() else self._over.result()
-        finally:
-            task.cancel()
-            await asyncio.wait([task])
+            async with asyncio.timeout(None) as under_way:
+
+                def end(close: Close) -> None:
+                    if self._close is None:
+                        self._close = close
+                        under_way.reschedule(0)
+
+                with (
+                    self._passing.streams.one(partial(end, stops)),
+                    self._passing.one(self._address, partial(end, self._gone)),
+                ):
+                    owner = await self._open()
+                    close = None if owner is None else await self._carry(owner)
+        except TimeoutError:
+            close = self._close
+            if not self._accepted:
+                raise unanswered(self._address, "it is gone") from None
+        if close is not None:
+            with suppress(ClientDisconnected):
+                await self._send({"type": "websocket.close", "code": close.code, "reason": close.reason})
 
     async def _open(self) -> ClientConnection | None:
         """Open a socket to the owner. If the owner refuses it, forward the refusal and return None.
@@ -106,15 +96,17 @@ class Carried:
         except (OSError, WebSocketException) as error:
             raise unanswered(self._address, str(error) or "it is gone") from error
 
-    async def _carry(self, owner: ClientConnection) -> None:
+    async def _carry(self, owner: ClientConnection) -> Close | None:
+        """Relay messages until one side closes; return the owner's close, if the client must get it."""
         to_owner = None
         try:
             await self._receive()  # the handshake
             await self._send({"type": "websocket.accept"})
+            self._accepted = True
             to_owner = asyncio.create_task(self._to_owner(owner))
-            close = await self._or_over(self._to_client(owner))
-            if isinstance(close, Close):
-                await self._send({"type": "websocket.close", "code": close.code, "reason": close.reason})
+            return await self._to_client(owner)
+        except ClientDisconnected:
+            return None
         finally:
             if to_owner is not None:
                 to_owner.cancel()

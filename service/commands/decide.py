@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple, Protocol
 
@@ -34,7 +34,7 @@ such decisions is not taken."""
 class Deciding(Serving, Protocol):
     """The parts of a loaded model that decisions need."""
 
-    async def command(self, command: Command) -> dict[str, Any]:
+    def command(self, command: Command) -> Awaitable[dict[str, Any]]:
         """Execute a command, and return its answer once its events are durable and applied."""
 
 

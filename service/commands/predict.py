@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from functools import partial
@@ -59,7 +59,7 @@ class Serving(Protocol):
     def readers(self) -> Executor:
         """Return the executor for work that would take too long on the event loop."""
 
-    async def read(self, question: Callable[[Model], Any]) -> Any:
+    def read(self, question: Callable[[Model], Any]) -> Awaitable[Any]:
         """Pass the model itself to `question` between two changes, and return the result."""
 
     def wishes(self, ids: Sequence[str | None], doubtful: Sequence[bool]) -> list[Wish]:

@@ -6,7 +6,7 @@ import asyncio
 import re
 import socket
 import sys
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Sequence
 from http import HTTPStatus
 from typing import Any, cast
 from urllib.parse import unquote
@@ -18,7 +18,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResp
 
 from hinged.service.edge.shortcut import SMALL_BYTES, Shortcut, Way
 from hinged.service.edge.transports import CoalescingTransport, Flow
-from hinged.service.errors import BadRequest, RequestTimeout, ServiceError, foreseen
+from hinged.service.errors import BadRequest, RequestTimeout, ServiceError
 
 HEAD_BYTES_MAX = 2**16
 """Maximum bytes of a request's head (request line and headers). It is also the maximum number of bytes between two
@@ -74,8 +74,6 @@ class Connection(HttpToolsProtocol):
         self._way: Way | None = None  # the target of a request that takes the shortcut once it is complete
         self._held = b""  # the part of the body that has arrived for the shortcut
         self._rest: asyncio.TimerHandle | None = None  # timer while the rest of the body is awaited
-        self._quiet: asyncio.TimerHandle | None = None
-        self._quiet_since: float | None = None  # time of the last answer, until more data arrives
         self._running: RequestResponseCycle | None = None  # the newest request that the application has received
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -94,7 +92,6 @@ class Connection(HttpToolsProtocol):
         The data is parsed in pieces, so that no piece exceeds the limit of a head. Between requests, the data begins a
         head.
         """
-        self._quiet_since = None
         while data and not (self._broken or self.transport.is_closing()):
             room = HEAD_BYTES_MAX - self._apart
             if not room:
@@ -316,27 +313,7 @@ class Connection(HttpToolsProtocol):
         together.write_now(b"".join((*lines, b"\r\n" if keep_alive else b"connection: close\r\n\r\n", body)))
         if not keep_alive:
             together.close()
-        if self.pipeline or self._refusal is not None or together.is_closing():
-            self.on_response_complete()
-            return
-        # The same as on_response_complete, but without a timer for each answer.
-        self._answered()
-        self.server_state.total_requests += 1
-        self.flow.resume_reading()
-        self._quiet_since = self.loop.time()
-        if self._quiet is None:
-            self._quiet = self.loop.call_later(self.timeout_keep_alive, self._look_if_quiet)
-
-    def _look_if_quiet(self) -> None:
-        """Close the connection if it has been idle for too long."""
-        self._quiet = None
-        if self._quiet_since is None:
-            return
-        left_s = self._quiet_since + self.timeout_keep_alive - self.loop.time()
-        if left_s > 0:
-            self._quiet = self.loop.call_later(left_s, self._look_if_quiet)
-        else:
-            self.timeout_keep_alive_handler()
+        self.on_response_complete()
 
     # -- closing and errors -------------------------------------------------------------------------------------------
 
@@ -345,20 +322,6 @@ class Connection(HttpToolsProtocol):
         self._broken = True  # parse no more HTTP; no time limit runs from now on
         self._break_unread(0)
         super().handle_websocket_upgrade()
-
-    def begin(self, work: Coroutine[Any, Any, None], fail: Callable[[ServiceError], None]) -> asyncio.Task[None]:
-        """Let a task serve the connection. Nothing else serves it meanwhile.
-
-        fail: called with an error if the task raised an unforeseen exception.
-        """
-
-        async def ending() -> None:
-            try:
-                await work
-            except Exception as error:  # noqa: BLE001
-                fail(foreseen(error))
-
-        return self.loop.create_task(ending())
 
     def shutdown(self) -> None:
         """Stop. A request that has begun to arrive is answered first."""
@@ -379,8 +342,7 @@ class Connection(HttpToolsProtocol):
         if self._way is not None:
             self._take_usual_way()
         self._unlimit()
-        if self._quiet is not None:
-            self._quiet.cancel()
+        self._unset_keepalive_if_required()
         super().connection_lost(exc)
 
     def send_400_response(self, msg: str) -> None:

@@ -13,10 +13,11 @@ import logging
 import os
 import secrets
 from collections import Counter
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal, TextIO
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
@@ -165,85 +166,74 @@ def create_key(path: Path, name: str, role: Role, models: tuple[str, ...] = (EVE
     except ValidationError as error:
         problem = error.errors(include_url=False)[0]
         raise Invalid(f"{problem['loc'][0]}: {problem['msg']}, got {problem['input']!r}") from None
-    with _Edit(path, by) as edit:
-        if any(key.name == other.name for other in edit.keys):
+    with _edited(path, by) as keys:
+        if any(key.name == other.name for other in keys):
             raise Conflict(f"there is a key named {name!r} already: revoke it first, or take another name")
-        if len(edit.keys) >= limits.KEYS_MAX:
+        if len(keys) >= limits.KEYS_MAX:
             raise Conflict(f"at most {limits.KEYS_MAX} keys are allowed: revoke keys that nobody uses")
-        edit.keys = (*edit.keys, key)
+        keys.append(key)
     return text
 
 
 def revoke_key(path: Path, name: str, *, by: Key | None = None) -> None:
     """Remove a key from a file. Raise NotFound if the file has no such key. by: as in `create_key`."""
-    with _Edit(path, by) as edit:
-        kept = tuple(key for key in edit.keys if key.name != name)
-        if len(kept) == len(edit.keys):
+    with _edited(path, by) as keys:
+        kept = [key for key in keys if key.name != name]
+        if len(kept) == len(keys):
             raise NotFound(f"there is no key named {name[:64]!r}")
-        edit.keys = kept
+        keys[:] = kept
 
 
-class _Edit:
-    """A change of a key file.
+@contextmanager
+def _edited(path: Path, by: Key | None) -> Iterator[list[Key]]:
+    """Yield the keys of a file, then replace the file by a file with these keys. by: as in `create_key`.
 
     The file is replaced as a whole or not changed, and only its owner may read it. The new file is locked, until its
     process ends. So changes wait for each other, and what a killed change has left does not matter.
     """
-
-    def __init__(self, path: Path, by: Key | None) -> None:
-        self.by = by
-        self.path = path.resolve()  # if the path is a link, its target is replaced
-        self.new = self.path.with_name(self.path.name + ".new")
-        self.keys: tuple[Key, ...] = ()
-
-    def __enter__(self) -> Self:
+    path = path.resolve()  # if the path is a link, its target is replaced
+    new = path.with_name(path.name + ".new")
+    try:
+        while (file := _locked(new)) is None:
+            pass
+    except OSError as error:
+        raise Unavailable(f"{new} cannot be written: {error.strerror}") from None
+    with file:
         try:
-            while not self._locked():
-                pass
-        except OSError as error:
-            raise Unavailable(f"{self.new} cannot be written: {error.strerror}") from None
-        try:
-            if self.path.exists():
-                self.keys = read_keys(self.path)
+            keys = _keys_for(path, by)
+            yield keys
+            try:
+                file.write(KeyFile(keys=tuple(keys)).model_dump_json(indent=2) + "\n")
+                file.flush()
+                put_in_place(new, path)
+            except OSError as error:
+                raise Unavailable(f"{path} cannot be replaced durably: {error.strerror}") from None
         except BaseException:
-            self._give_up()
+            if _is_at(file.fileno(), new):  # otherwise the new file is already in place
+                new.unlink()
             raise
-        if self.by is not None and self.by not in self.keys:  # another change has revoked it meanwhile
-            self._give_up()
-            raise Unauthenticated("this key was revoked")
-        return self
 
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        if kind is not None:
-            self._give_up()
-            return
-        try:
-            with os.fdopen(os.dup(self.descriptor), "w", encoding="utf-8") as file:
-                file.write(KeyFile(keys=self.keys).model_dump_json(indent=2) + "\n")
-            put_in_place(self.new, self.path)
-        except OSError as error:
-            self._give_up()
-            raise Unavailable(f"{self.path} cannot be replaced durably: {error.strerror}") from None
-        os.close(self.descriptor)
 
-    def _locked(self) -> bool:
-        """Wait for the new file; return whether it still has its name. Another change may have put it in place."""
-        self.descriptor = os.open(self.new, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK, 0o600)
-        fcntl.flock(self.descriptor, fcntl.LOCK_EX)
-        if self._has_its_name():
-            os.fchmod(self.descriptor, 0o600)
-            os.ftruncate(self.descriptor, 0)
-            return True
-        os.close(self.descriptor)
-        return False
+def _keys_for(path: Path, by: Key | None) -> list[Key]:
+    keys = [*read_keys(path)] if path.exists() else []
+    if by is not None and by not in keys:  # another change has revoked it meanwhile
+        raise Unauthenticated("this key was revoked")
+    return keys
 
-    def _has_its_name(self) -> bool:
-        with suppress(FileNotFoundError):
-            return os.path.samestat(os.fstat(self.descriptor), self.new.stat())
-        return False
 
-    def _give_up(self) -> None:
-        """Remove the new file, unless it is already in place."""
-        if self._has_its_name():
-            self.new.unlink()
-        os.close(self.descriptor)
+def _locked(new: Path) -> TextIO | None:
+    """Wait for the new file, and return it empty; None if another change has put it in place meanwhile."""
+    descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK, 0o600)
+    fcntl.flock(descriptor, fcntl.LOCK_EX)
+    if not _is_at(descriptor, new):
+        os.close(descriptor)
+        return None
+    os.fchmod(descriptor, 0o600)
+    os.ftruncate(descriptor, 0)
+    return os.fdopen(descriptor, "w", encoding="utf-8")
+
+
+def _is_at(descriptor: int, path: Path) -> bool:
+    with suppress(FileNotFoundError):
+        return os.path.samestat(os.fstat(descriptor), path.stat())
+    return False

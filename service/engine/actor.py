@@ -21,7 +21,7 @@ from hinged.service.engine.patience import Patience
 from hinged.service.engine.queue import Queue, Queued, settle
 from hinged.service.engine.scheduling.turns import GivenUp
 from hinged.service.engine.unlogged import Unlogged
-from hinged.service.engine.work import Keeping, Work, do
+from hinged.service.engine.work import Work, do
 from hinged.service.errors import StoreUnavailable, Unavailable
 from hinged.service.model.model import Model
 from hinged.service.model.pending import Made
@@ -29,7 +29,7 @@ from hinged.service.model.view import Published
 
 log = logging.getLogger(__name__)
 
-IDLE = Queued(Keeping(), [], 0)
+IDLE = Queued(Journal.commit, [], 0)
 """Work for a turn in which no request waits. It only writes predictions."""
 
 
@@ -69,7 +69,7 @@ class Actor:
 
     @property
     def model(self) -> Model:
-        """Return the model in its current state, perhaps half changed. Use `ask` to read it between two changes."""
+        """Return the model in its current state, perhaps half changed. Use `read` to read it between two changes."""
         return self.journal.model
 
     @property
@@ -108,8 +108,8 @@ class Actor:
         self._wake.set()
         return future
 
-    def ask(self, question: Question) -> asyncio.Future[Any]:
-        """Queue a question, which the model answers between two changes; return the future of its answer."""
+    def read(self, question: Question) -> asyncio.Future[Any]:
+        """Return the future of the model's answer to a question, which is asked between two changes of the model."""
         if self.journal.obstacle is None:
             self.check_running()
         future = asyncio.get_running_loop().create_future()

@@ -27,7 +27,7 @@ ReadLog = Callable[[int], Iterator[tuple[int, Event]]]
 
 
 class Told(NamedTuple):
-    """A message to a follower.
+    """A message to a follower: counts, never contents of examples.
 
     position: the position in the log. note: whether the message is not in the log; such a message is sent only once.
     """
@@ -37,29 +37,15 @@ class Told(NamedTuple):
     facts: dict[str, Any]
     note: bool = False
 
+    @classmethod
+    def of(cls, position: int, event: ModelEvent) -> Told:
+        """Return the message about an event. It has no reference to the event, which may be large."""
+        at = {"at": shown_time(event.at_ms)} if event.at_ms else {}
+        return cls(position, event.KIND, at | event.told())
+
     def shown(self) -> dict[str, Any]:
         """Return the message in the form in which it is sent."""
         return {"position": self.position, "kind": self.kind, **self.facts}
-
-
-class Noted(NamedTuple):
-    """The public facts of a logged event: counts, never contents of examples."""
-
-    position: int
-    kind: str
-    at_ms: int
-    facts: dict[str, Any]
-    noticed: tuple[str, ...] = ()
-
-    @classmethod
-    def of(cls, position: int, event: ModelEvent, noticed: tuple[str, ...] = ()) -> Noted:
-        """Return what is public of an event. It has no reference to the event, which may be large."""
-        return cls(position, event.KIND, event.at_ms, event.told(), noticed)
-
-    def told(self) -> Told:
-        """Return the message about the event."""
-        at = {"at": shown_time(self.at_ms)} if self.at_ms else {}
-        return Told(self.position, self.kind, at | self.facts)
 
 
 class Feed:
@@ -71,7 +57,7 @@ class Feed:
         self.elsewhere = False
         """Whether the model continues at another server. Set when the feed ends."""
         self._kept = kept
-        self._noted: list[Noted] = []  # from the worker's thread, not yet sent by `publish`
+        self._noted: list[Told] = []  # from the worker's thread, not yet sent by `publish`
         self._newest: deque[Told] = deque()
         self._left = 0  # number of messages dropped from the front of `_newest`
         self._begins = position  # every event after this position is in `_newest`
@@ -81,7 +67,8 @@ class Feed:
 
     def note(self, position: int, event: ModelEvent, noticed: tuple[str, ...]) -> None:
         """Record that an event was applied. The worker's thread calls this."""
-        self._noted.append(Noted.of(position, event, noticed))
+        told = Told.of(position, event)
+        self._noted += [told, *(Told(position, kind, {"at": told.facts.get("at")}, note=True) for kind in noticed)]
 
     def publish(self) -> None:
         """Send the recorded events to the followers. The worker's thread does nothing in the meantime."""
@@ -92,11 +79,8 @@ class Feed:
         if not self._followers:
             self._begins = self._reached
             return
-        for each in noted:
-            told = each.told()
+        for told in noted:
             self._add(told)
-            for kind in each.noticed:
-                self._add(Told(told.position, kind, {"at": told.facts.get("at")}, note=True))
         self._wake()
         for note in early:
             self._tell(note)
@@ -230,7 +214,7 @@ class Follower:
         for position, record in self._read(self.position):
             if position > last:  # appended, but not yet applied
                 break
-            page.append(Noted.of(position, decode_event(record.kind, record.payload)).told())
+            page.append(Told.of(position, decode_event(record.kind, record.payload)))
             if len(page) == PAGE_EVENTS:
                 break
         return page

@@ -60,11 +60,6 @@ class Learning:
         """Return the number of examples in the requests."""
         return sum(len(request.ids) for request in self.requests)
 
-    @property
-    def askers(self) -> int:
-        """Return the number of requests."""
-        return len(self.requests)
-
     def run(self, journal: Journal) -> list[LearnAnswer | ServiceError]:
         """Learn the new examples durably; return the answer to each request."""
         waiting = {made.prediction.id: made.prediction for made in journal.along}

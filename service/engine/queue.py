@@ -15,38 +15,6 @@ from hinged.service.engine.work import Work
 from hinged.service.errors import QueueFull, ServiceError
 from hinged.service.settings import Settings
 
-PACE_GAIN = 0.2
-"""Weight of the newest micro-batch in the estimate of the time that the queued work takes."""
-
-
-class BatchDuration:
-    """Estimates how long micro-batches take: a fixed time per micro-batch, plus a time per example.
-
-    Both times are fitted to past micro-batches by least squares, and newer micro-batches count more. A micro-batch with
-    one example takes about as long as a micro-batch with a hundred, so the time of a few examples says little about the
-    time of many.
-    """
-
-    def __init__(self) -> None:
-        # Sums over micro-batches: 1, examples, their squares, seconds, examples times seconds.
-        self._sums = [0.0] * 5
-
-    def note(self, examples: int, seconds: float) -> None:
-        """Add a measured micro-batch: `examples` took `seconds`."""
-        terms = 1.0, examples, examples * examples, seconds, examples * seconds
-        self._sums = [(1.0 - PACE_GAIN) * s + term for s, term in zip(self._sums, terms, strict=True)]
-
-    def seconds(self, examples: int, most: int) -> float:
-        """Return the seconds that `examples` take in micro-batches of at most `most`; 0 before the first
-        measurement.
-        """
-        n, x, xx, y, xy = self._sums
-        if not n:
-            return 0.0
-        spread = n * xx - x * x
-        each = y / x if spread <= 1e-9 * n * xx else min(max(0.0, (n * xy - x * y) / spread), y / x)
-        return math.ceil(examples / most) * (y - each * x) / n + each * examples
-
 
 @dataclass(slots=True)
 class Queued:
@@ -62,16 +30,12 @@ class Queue:
 
     def __init__(self, model: str, settings: Settings) -> None:
         self._model = model
-        self._settings = settings
+        self.examples_max = settings.queue_examples_max  # a single larger piece of work is accepted
         self._waiting: deque[Queued] = deque()
         self.examples = 0  # number of examples in all waiting work
-        self._pace = BatchDuration()
+        # Seconds and examples of past micro-batches: sums in which each has half the weight of the next.
+        self._seconds = self._learned = 0.0
         self._busy: tuple[float, int] | None = None  # start and size of the work in progress, if more work waits
-
-    @property
-    def examples_max(self) -> int:
-        """Return the maximum number of examples in all waiting work. A single larger piece of work is accepted."""
-        return self._settings.queue_examples_max
 
     def __len__(self) -> int:
         return len(self._waiting)
@@ -79,10 +43,9 @@ class Queue:
     def put(self, work: Work, *, first: bool = False) -> asyncio.Future[Any]:
         """Queue work; return the future of its answer. Raise QueueFull if too much work is waiting.
 
-        first: put it before all other work and ignore the limits. Steps of a job use this, because otherwise each step
-        would wait for the whole queue.
+        first: put it before all other work and ignore the limits.
         """
-        limit, examples = self.examples_max, work.examples
+        limit, examples = self.examples_max, work.examples if isinstance(work, Learning) else 0
         if examples and self.examples and self.examples + examples > limit:
             raise self._full(f"{self.examples} examples of at most {limit} wait for model {self._model}")
         if not first and len(self._waiting) >= limit:
@@ -118,14 +81,16 @@ class Queue:
         """Record how long the last micro-batch took, if this work waited for it."""
         now = asyncio.get_running_loop().time()
         if self._busy is not None and self._busy[1]:
-            self._pace.note(self._busy[1], now - self._busy[0])
+            self._seconds = self._seconds / 2 + now - self._busy[0]
+            self._learned = self._learned / 2 + self._busy[1]
         self._busy = (now, examples) if self._waiting else None
 
     def _full(self, what: str) -> QueueFull:
         """Return the error that refuses work when the queue is full. The error says when most of the queued work
         will be done.
         """
-        wait_s = math.ceil(round(self._pace.seconds(self.examples, limits.MICRO_BATCH_EXAMPLES_MAX), 6))
+        each_s = self._seconds / self._learned if self._learned else 0.0
+        wait_s = math.ceil(round(each_s * self.examples, 6))
         after_s = min(max(1, wait_s), limits.RETRY_AFTER_S_MAX)
         return QueueFull(f"{what}, about {wait_s} s of work" if wait_s else what, retry_after_s=after_s)
 

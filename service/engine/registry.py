@@ -401,7 +401,7 @@ class Registry:
 
     def _serve(self, model: Model, obstacle: Obstacle | None = None) -> Worker:
         lane = Lane(self._threads, self.turns)
-        jobs, readers = self.lane(), lane.readers()
+        jobs, readers = self.lane(), Lane(self._threads, self.turns, lane.account)
         moved = self.positions.begin(model.name, model.position)
         worker = Worker(
             model,

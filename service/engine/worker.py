@@ -18,6 +18,7 @@ from hinged.service.commands.answers import ChangeAnswer, known_example
 from hinged.service.commands.ask import Command, LabelBudget, Wish
 from hinged.service.commands.change import Correct, Forget, Located
 from hinged.service.commands.planned import LearnRequest
+from hinged.service.engine import work
 from hinged.service.engine.actor import Actor
 from hinged.service.engine.follow import Follower
 from hinged.service.engine.history import Obstacle
@@ -27,17 +28,6 @@ from hinged.service.engine.journal import Journal
 from hinged.service.engine.learning import LearnAnswer, Learning
 from hinged.service.engine.listing import Listing
 from hinged.service.engine.receipts.proofs import Proofs
-from hinged.service.engine.work import (
-    CatchingUp,
-    Commanding,
-    Finishing,
-    Keeping,
-    RollingBack,
-    SettingAside,
-    Settling,
-    Snapshotting,
-    Swapping,
-)
 from hinged.service.errors import Invalid, NotFound, Unavailable
 from hinged.service.model.model import Model
 from hinged.service.model.pending import Made
@@ -83,40 +73,33 @@ class Worker(Actor):
 
     # -- requests -------------------------------------------------------------------------------------------------
 
-    async def learn(self, request: LearnRequest) -> LearnAnswer:
-        """Learn a request's examples; return when they are durable and applied.
+    def learn(self, request: LearnRequest) -> asyncio.Future[LearnAnswer]:
+        """Queue a request's examples; its future is done when they are durable and applied.
 
-        Raise QueueFull if too much work is waiting, StoreUnavailable if nothing was acknowledged, or the errors of the
-        plan.
+        Raise QueueFull if too much work is waiting. The future raises StoreUnavailable if nothing was acknowledged, or
+        the errors of the plan.
         """
-        return await self.begin_to_learn(request)
-
-    def begin_to_learn(self, request: LearnRequest) -> asyncio.Future[LearnAnswer]:
-        """Queue a request to learn and return its future, for a caller that sends more requests before the answer."""
         return self.put(Learning([request]))
 
-    async def finish(self, epochs: int = 0) -> dict[str, Any]:
-        """Learn the log again `epochs` times, then run the finishing step; return the model's description. Raise
-        Conflict if the log is trimmed.
+    def finish(self, epochs: int = 0) -> asyncio.Future[dict[str, Any]]:
+        """Learn the log again `epochs` times, then run the finishing step; return the future of the model's
+        description. It raises Conflict if the log is trimmed.
         """
-        figures: dict[str, Any] = await self.put(Finishing(epochs))
-        return figures
+        return self.put(partial(work.finish, epochs=epochs))
 
-    async def roll_back(self, position: int) -> dict[str, Any]:
+    def roll_back(self, position: int) -> asyncio.Future[dict[str, Any]]:
         """Restore the state at a position.
 
-        Raise Invalid if there is no such position, Conflict if the log no longer reaches back to it.
+        The future raises Invalid if there is no such position, Conflict if the log no longer reaches back to it.
         """
-        answer: dict[str, Any] = await self.put(RollingBack(position))
-        return answer
+        return self.put(partial(work.roll_back, to=position))
 
-    async def set_aside(self, position: int | None) -> dict[str, Any]:
+    def set_aside(self, position: int | None) -> asyncio.Future[dict[str, Any]]:
         """Skip the event that the model could not apply, and continue after it.
 
-        Raise Conflict if there is no such event, or if its position is not `position`.
+        The future raises Conflict if there is no such event, or if its position is not `position`.
         """
-        answer: dict[str, Any] = await self.put(SettingAside(position), stopped=self.obstacle is not None)
-        return answer
+        return self.put(partial(work.set_aside, position=position), stopped=self.obstacle is not None)
 
     async def snapshot(self, *, first: bool = False) -> int:
         """Save a snapshot; return its position once the snapshot is durable. first: whether to do so before all other
@@ -124,7 +107,7 @@ class Worker(Actor):
 
         Raise StoreUnavailable if the store did not accept the snapshot.
         """
-        position, written = await self.put(Snapshotting(), first=first)
+        position, written = await self.put(work.snapshot, first=first)
         try:  # shielded: a client that disconnects must not cancel the snapshot
             problem = await asyncio.shield(asyncio.wrap_future(written))
         except asyncio.CancelledError:
@@ -135,13 +118,9 @@ class Worker(Actor):
             raise problem
         return int(position)
 
-    async def command(self, command: Command) -> dict[str, Any]:
-        """Execute a command; return its answer, with the model's position, once its events are durable and applied."""
-        return await self.begin_command(command)
-
-    def begin_command(self, command: Command) -> asyncio.Future[dict[str, Any]]:
-        """Queue a command and return its future, for a caller that sends more requests before the answer."""
-        return self.put(Commanding(command))
+    def command(self, command: Command) -> asyncio.Future[dict[str, Any]]:
+        """Queue a command; return the future of its answer, which comes once its events are durable and applied."""
+        return self.put(partial(work.carry_out, command=command))
 
     async def change(self, command: Forget | Correct | ChangeAnswer) -> dict[str, Any]:
         """Change an example and return the answer. The example is first looked up in the log while the worker
@@ -200,7 +179,7 @@ class Worker(Actor):
             async with asyncio.timeout(within_s):
                 while at in self._jobs.running():
                     self.check_running()
-                    await self._jobs.end_of(at)
+                    await self._jobs.looked.wait()
         return self.job(at)
 
     async def keep(self, predictions: list[Made]) -> None:
@@ -216,7 +195,7 @@ class Worker(Actor):
             return
         self.check_running()
         if durable:
-            await self.put(Keeping(predictions))
+            await self.put(partial(work.keep, predictions=predictions))
             return
         self.take_along(predictions)
 
@@ -228,10 +207,6 @@ class Worker(Actor):
         """Describe the model after the current work. full: include every default of its configuration."""
         figures: dict[str, Any] = await self.read(lambda model: model.describe(self.journal.now_ms(), full=full))
         return figures
-
-    async def read(self, question: Callable[[Model], Any]) -> Any:
-        """Return the model's answer to a question, which is asked between two changes of the model."""
-        return await self.ask(question)
 
     def follow(self, after: int | None = None) -> Follower:
         """Return a follower of the model's events after a position, or from now on.
@@ -255,12 +230,6 @@ class Worker(Actor):
         await super().stop(keep_snapshot=keep_snapshot, why=why)
         usual = "the server stops" if keep_snapshot else f"model {self.name} was deleted"
         self.journal.feed.end(why or usual, elsewhere=why is not None)
-
-    # -- the steps of a job (jobs/background.py) ------------------------------------------------------------------
-
-    async def step(self, work: CatchingUp | Swapping | Settling) -> Any:
-        """Do a step of a job before all other waiting work; return its answer."""
-        return await self.put(work, first=True)
 
     # -- called by the actor ---------------------------------------------------------------------------------------
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import logging
 import time
+from types import SimpleNamespace
 
 from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -30,15 +31,6 @@ HAS_IDS, NONE = b'"id"', b""
 only the owner can store it. The replica itself notices an id that is written differently. NONE: no such bytes."""
 
 
-class ReplicaState:
-    """The part of `app.state` that routes use. Its registry contains replicas."""
-
-    def __init__(self, registry: Followed, access: Access) -> None:
-        self.registry = registry
-        self.access = access
-        self.dispatch = Dispatch(registry, ROUTES.handlings())
-
-
 class Front:
     """ASGI middleware for models of other processes. Only the owner refuses requests, because only the owner knows the
     newest state.
@@ -55,7 +47,8 @@ class Front:
     ) -> None:
         """app: answers for this process's models."""
         self._app = app
-        self.state = ReplicaState(followed, access)
+        # The part of `app.state` that routes use. Its registry contains replicas.
+        self.state = SimpleNamespace(registry=followed, access=access, dispatch=Dispatch(followed, ROUTES.handlings()))
         self._edge = edge
         self._ring = ring
         self._channels = channels

@@ -273,7 +273,7 @@ class Lent(Connection):
                 go_on(behind, error)
             else:
                 self.flow.pause_reading()
-                self._handing = self.begin(soon(behind), lambda _: self.transport.abort())
+                self._handing = self.loop.create_task(soon(behind))
 
         async def soon(behind: bytes) -> None:
             try:
@@ -281,6 +281,9 @@ class Lent(Connection):
             except ServiceError as error:
                 self.flow.resume_reading()
                 go_on(behind, error)
+            except Exception:
+                log.exception("a connection could not be handed over")
+                self.transport.abort()
 
         def go_on(behind: bytes, error: ServiceError) -> None:
             self._broken = False

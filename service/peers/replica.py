@@ -22,8 +22,6 @@ from hinged.service.store.base import Store
 
 log = logging.getLogger(__name__)
 
-PUBLISH_S = 0.1
-"""Seconds between two published states while many events are applied."""
 RETRY_S = 1.0  # seconds before a replica is loaded again after an error
 
 
@@ -71,13 +69,10 @@ class Replica:
             await asyncio.get_running_loop().run_in_executor(self.readers, self._fold, through)
 
     def _fold(self, through: int) -> None:
-        shown = time.monotonic()
         for at, record in self._history.store.read(self.model.name, self.model.position):
             if at > through:
                 break
             self.model = self._history.followed(self.model, at, record)
-            if time.monotonic() > shown + PUBLISH_S:
-                self.published, shown = self.model.published(), time.monotonic()
         self.published = self.model.published()
 
 
@@ -89,7 +84,7 @@ class Replicas:
         self._store = store
         self._executor = executor
         self._places: dict[str, LogPosition] = {}
-        self._behind_since: dict[str, float] = {}
+        self._behind_since: dict[str, float] = {}  # since when a replica has not been at the model's newest position
         self._loaded: dict[str, tuple[int, Replica]] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
 
@@ -99,14 +94,11 @@ class Replicas:
         place = self._places.get(name)
         if replica is None or place is None or birth != place.birth:
             raise NotHere
-        if replica.published.position < place.position and self.behind_s(name) > limits.FOLLOWER_LAG_S:
-            raise NotHere
+        if replica.published.position < place.position:
+            behind_s = time.monotonic() - self._behind_since[name]
+            if behind_s > limits.FOLLOWER_LAG_S:
+                raise NotHere
         return replica
-
-    def behind_s(self, name: str) -> float:
-        """Return the seconds since the replica was last at the model's newest position."""
-        since = self._behind_since.get(name)
-        return 0.0 if since is None else time.monotonic() - since
 
     def lags(self) -> dict[str, int]:
         """Return how many events each replica has not yet applied."""

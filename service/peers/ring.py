@@ -45,15 +45,11 @@ class Ring:
         self.number = number
         self.processes = processes
         self.division = division
+        self.owns = number <= division  # whether this process owns models
         self.others = [other for other in range(1, processes + 1) if other != number]
         self.followed = [k for k in self.others if k <= division and (number - k) % processes <= followers]
         """The owners whose models this process follows."""
         self.owner: Callable[[str], int] = lru_cache(NAMES_KEPT)(lambda name: owner_of(name, division))
-
-    @property
-    def owns(self) -> bool:
-        """Return whether this process owns models."""
-        return self.number <= self.division
 
     def here(self, name: str) -> bool:
         """Return whether this process owns a model."""

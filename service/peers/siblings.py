@@ -135,12 +135,8 @@ class Siblings(Alone):
         yield CounterMetricFamily("hinged_connections_handed_over", "Connections handed to another process.", handed)
         if not self._followings:
             return
-        lag, served = (
-            0,
-            CounterMetricFamily(
-                "hinged_predictions_served", "Examples predicted for clients since the start.", labels=["model"]
-            ),
-        )
+        meaning = "Examples predicted for clients since the start."
+        lag, served = 0, CounterMetricFamily("hinged_predictions_served", meaning, labels=["model"])
         for following in self._followings.values():
             if following.replicas is not None:
                 lag = max(lag, *following.replicas.lags().values(), 0)

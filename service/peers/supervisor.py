@@ -71,7 +71,7 @@ def supervise(settings: Settings, wanted: int) -> None:
         tell_start(chosen)
         if division != wanted:
             log.info("the store is %s, and stays so", f"divided by {division}" if division else "not divided")
-        code = asyncio.run(_Supervisor(chosen, division, listening).run())
+        code = asyncio.run(_supervise(chosen, division, listening))
     if code:
         sys.exit(code)
 
@@ -90,49 +90,42 @@ def check(settings: Settings) -> None:
     signing_key(settings.receipt_key)
 
 
-class _Supervisor:
-    def __init__(self, settings: Settings, division: int, listening: socket.socket) -> None:
-        self._settings = settings
-        self._division = division
-        self._listening = listening
-        self._code = 0
+async def _supervise(settings: Settings, division: int, listening: socket.socket) -> int:
+    """Keep the processes running until a signal or a fatal error; return the exit code."""
+    loop, enough, refused = asyncio.get_running_loop(), asyncio.Event(), asyncio.Event()
+    began: set[int] = set()
+    folder = tempfile.mkdtemp(prefix="hinged-")  # only the user who runs the server may open the folder
+    shared = {"folder": folder, "secret": secrets.token_hex(SECRET_BYTES), "division": division}
 
-    async def run(self) -> int:
-        """Keep the processes running until a signal or a fatal error; return the exit code."""
-        loop, enough = asyncio.get_running_loop(), asyncio.Event()
-        began: set[int] = set()
-        folder = tempfile.mkdtemp(prefix="hinged-")  # only the user who runs the server may open the folder
-        shared = {"folder": folder, "secret": secrets.token_hex(SECRET_BYTES), "division": self._division}
+    def told(number: int) -> bytes:
+        return json.dumps({**shared, "again": number in began}).encode() + b"\n"
 
-        def told(number: int) -> bytes:
-            return json.dumps({**shared, "again": number in began}).encode() + b"\n"
-
-        def may_go_on(number: int, code: int) -> bool:
-            if code == TAKEN_OVER:  # otherwise two servers would take the store from each other again and again
-                enough.set()
-                return False
-            if code != REFUSED:
-                began.add(number)
-            if number in began:  # the cause may pass, and meanwhile the other processes answer requests
-                return True
-            self._code = FAILURE  # the process has logged the reason
+    def may_go_on(number: int, code: int) -> bool:
+        if code == TAKEN_OVER:  # otherwise two servers would take the store from each other again and again
             enough.set()
             return False
+        if code != REFUSED:
+            began.add(number)
+        if number in began:  # the cause may pass, and meanwhile the other processes answer requests
+            return True
+        refused.set()  # the process has logged the reason
+        enough.set()
+        return False
 
-        children = Children(self._settings, self._listening.fileno(), told, may_go_on)
+    children = Children(settings, listening.fileno(), told, may_go_on)
 
-        def stop(signal_: int) -> None:
-            children.end(signal_)
-            enough.set()
+    def stop(signal_: int) -> None:
+        children.end(signal_)
+        enough.set()
 
-        for signal_ in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(signal_, stop, signal_)
-        try:
-            for number in range(1, self._settings.processes + 1):
-                children.start(number)
-            await enough.wait()
-            self._listening.close()
-            await children.stop(self._settings.shutdown_s + ENDING_S)
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
-        return self._code
+    for signal_ in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(signal_, stop, signal_)
+    try:
+        for number in range(1, settings.processes + 1):
+            children.start(number)
+        await enough.wait()
+        listening.close()
+        await children.stop(settings.shutdown_s + ENDING_S)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    return FAILURE if refused.is_set() else 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 from hinged.extras import needed
@@ -43,10 +44,11 @@ def settle_division(settings: Settings, wanted: int) -> int:
         division = wanted if found is None else found
     else:
         with needed("redis", "a store on Redis"):
-            from hinged.service.store.redis.divided import divide  # noqa: PLC0415
+            from hinged.service.store.redis.nodes import Nodes  # noqa: PLC0415
 
-        what = f"the namespace {settings.redis_namespace}"
-        division = divide(settings.store, wanted, **_options(settings, None))
+        what, durable = f"the namespace {settings.redis_namespace}", settings.durability == "fsync"
+        with closing(Nodes(settings.store, durable=durable, timeout_s=settings.redis_timeout_s)) as nodes:
+            division = nodes.settle_division(settings.redis_namespace, wanted)
     check_processes(what, division, settings.processes)
     return division
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from hinged.service.errors import StoreUnavailable
@@ -33,16 +32,15 @@ class Sign(NamedTuple):
     figures: str
 
 
-@dataclass(frozen=True, slots=True)
-class Beat:
+class Beat(NamedTuple):
     """The answer to a server's heartbeat."""
 
-    nodes: dict[str, Sign] = field(default_factory=dict)
+    nodes: dict[str, Sign]
     """The last heartbeat of each server, by address."""
-    owners: dict[str, tuple[int, str]] = field(default_factory=dict)
+    owners: dict[str, tuple[int, str]]
     """The last reported epoch and owner of each model."""
-    models: frozenset[str] = frozenset()
-    changed: frozenset[str] | None = None
+    models: frozenset[str]
+    changed: frozenset[str] | None
     """Names of the models in `owners` and `models`; None if `owners` and `models` include every model."""
-    mark: int = 0
+    mark: int
     """Number to send with the next heartbeat. The next answer then contains only later changes."""

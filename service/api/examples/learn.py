@@ -49,7 +49,7 @@ async def learn(context: Context, bodies: Sequence[Brought]) -> list[Change | Ou
             requests = [error]
     else:
         requests = _read_together(context, cast("Sequence[Body]", bodies))
-    begin, shown = context.worker.begin_to_learn, partial(shown_learned, context.worker)
+    begin, shown = context.worker.learn, partial(shown_learned, context.worker)
     return [r if isinstance(r, ServiceError) else Change(partial(begin, r), shown) for r in requests]
 
 

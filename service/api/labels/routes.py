@@ -120,7 +120,7 @@ async def offer(model: str, request: Request) -> Response:
 
 
 def _change(worker: Worker, command: Command) -> Change:
-    return Change(partial(worker.begin_command, command), dict)
+    return Change(partial(worker.command, command), dict)
 
 
 def _checked(offer: Offer) -> Offer:

@@ -11,6 +11,7 @@ import json
 import socket
 import threading
 from collections.abc import Sequence
+from concurrent.futures import Future
 from http import HTTPStatus
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any
@@ -108,31 +109,19 @@ async def look_up(host: CalledHost) -> list[Address]:
 
     The look-up has a thread of its own, because a resolver that hangs must not delay other calls.
     """
-    loop = asyncio.get_running_loop()
-    found: asyncio.Future[Sequence[Any]] = loop.create_future()
-
-    def settle(rows: Sequence[Any], error: OSError | None) -> None:
-        if found.done():  # the call was given up
-            return
-        if error is None:
-            found.set_result(rows)
-        else:
-            found.set_exception(error)
+    found: Future[Sequence[Any]] = Future()
+    found.set_running_or_notify_cancel()  # the call may be given up, the look-up cannot
 
     def ask() -> None:
-        rows: Sequence[Any] = ()
-        error = None
         try:
-            rows = socket.getaddrinfo(host.name, host.port, type=socket.SOCK_STREAM)
-        except (OSError, UnicodeError) as failure:
-            error = failure if isinstance(failure, OSError) else OSError("the name cannot be looked up")
-        try:
-            loop.call_soon_threadsafe(settle, rows, error)
-        except RuntimeError:  # the server has stopped
-            return
+            found.set_result(socket.getaddrinfo(host.name, host.port, type=socket.SOCK_STREAM))
+        except UnicodeError:
+            found.set_exception(OSError("the name cannot be looked up"))
+        except OSError as error:
+            found.set_exception(error)
 
     threading.Thread(target=ask, name="look-up for a hook", daemon=True).start()
-    return list(dict.fromkeys(ip_address(row[4][0]) for row in await found))
+    return list(dict.fromkeys(ip_address(row[4][0]) for row in await asyncio.wrap_future(found)))
 
 
 def _posting() -> ModuleType:

@@ -11,10 +11,9 @@ from __future__ import annotations
 import asyncio
 import logging
 from contextlib import suppress
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from hinged.service import limits
-from hinged.service.commands.ask import Command
 from hinged.service.commands.hooks import RecordDelivered
 from hinged.service.data.times import shown_time
 from hinged.service.engine.hooks.calls import Calls
@@ -24,6 +23,9 @@ from hinged.service.model.hooks import Hook, Hooks
 from hinged.service.model.model import Model
 from hinged.service.settings import Settings
 
+if TYPE_CHECKING:
+    from hinged.service.engine.worker import Worker
+
 log = logging.getLogger(__name__)
 
 RETRY_FIRST_S = 1.0
@@ -31,27 +33,10 @@ RETRY_FIRST_S = 1.0
 UNSET = "HINGED_HOOKS_SECRET is not set"
 
 
-class HookHost(Protocol):
-    """The members of a model's worker that deliveries use."""
-
-    name: str
-
-    @property
-    def model(self) -> Model:
-        """Return the model in its current state."""
-
-    @property
-    def stopped(self) -> bool:
-        """Return whether the worker takes no more work."""
-
-    async def command(self, command: Command) -> dict[str, Any]:
-        """Execute a command; return its answer."""
-
-
 class Deliveries:
     """The calls of one model's hooks. Used on the event loop."""
 
-    def __init__(self, owner: HookHost, settings: Settings) -> None:
+    def __init__(self, owner: Worker, settings: Settings) -> None:
         self.calls = Calls(settings)
         self._owner = owner
         self._seen = Hooks()
@@ -116,20 +101,13 @@ class Deliveries:
         waiting = (self._owner.model.hooks if hooks is None else hooks).waiting(hook)
         return [mark for mark in waiting if mark.position > since]
 
-    def _next(self, hook: str) -> tuple[Hook, list[CurveMark]] | None:
-        """Return the hook, and its next marks, which have the same position. Return None if nothing is to be sent."""
-        found = None if self._owner.stopped else self._owner.model.hooks.find(hook)
-        left = [] if found is None else self._left(found)
-        if found is None or not left:
-            return None
-        return found, [mark for mark in left if mark.position == left[0].position]
-
     async def _deliver(self, id_: str) -> None:
-        while (following := self._next(id_)) is not None:
-            hook, marks = following
-            for mark in marks:
-                await self._insist(hook, mark)
-            self._accepted[id_] = marks[0].position
+        while not self._owner.stopped and (hook := self._owner.model.hooks.find(id_)) and (left := self._left(hook)):
+            position = left[0].position
+            for mark in left:
+                if mark.position == position:
+                    await self._insist(hook, mark)
+            self._accepted[id_] = position
             if self._recording is None or self._recording.done():
                 self._recording = asyncio.create_task(self._record_soon(), name=f"delivered of {self._owner.name}")
 

@@ -12,54 +12,33 @@ from collections.abc import AsyncIterator, Callable
 from concurrent.futures import Executor
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from hinged.service.engine.history import ModelHistory
 from hinged.service.engine.jobs.erasure import redact
 from hinged.service.engine.jobs.purging import Purging
 from hinged.service.engine.jobs.retraining import Retraining
-from hinged.service.engine.work import CatchingUp, Settling, Swapping
+from hinged.service.engine.work import catch_up, settle_jobs, swap
 from hinged.service.errors import NotFound, ServiceError
-from hinged.service.model.model import Model
 from hinged.service.model.tombstones import Tombstones
 from hinged.service.store.base import Damaged, Store
+
+if TYPE_CHECKING:
+    from hinged.service.engine.worker import Worker
 
 log = logging.getLogger(__name__)
 
 LAG_MAX = 16
 """Maximum number of events with which the worker trains at the swap. Meanwhile the model learns nothing. With a smaller
 limit, a retraining never catches up with a fast stream."""
-BESIDE_S, BESIDE_MIN_S = 1.0, 0.05
-"""Seconds for which a retraining runs before the job checks whether the retraining catches up with the stream. The
-first value is BESIDE_S. Each time that the retraining does not catch up, the value is halved. Below BESIDE_MIN_S only
-the worker trains."""
+BESIDE_S = 1.0
+"""Seconds for which a retraining runs before the job checks whether the retraining catches up with the stream."""
 TURN_S, TURN_MAX_S = 0.2, 2.0
 """If the retraining does not catch up, the worker trains for this many seconds per turn: at first TURN_S, then doubled
 up to TURN_MAX_S. The model learns nothing meanwhile."""
 RETRY_FIRST_S, RETRY_MAX_S = 0.5, 60.0
 """Seconds before a job is retried after its store was unavailable: at first RETRY_FIRST_S, then doubled up to
 RETRY_MAX_S. Shorter waits would flood the server's log."""
-
-
-class JobHost(Protocol):
-    """The methods of a model's worker that its jobs use."""
-
-    @property
-    def model(self) -> Model:
-        """Return the model in its current state."""
-
-    @property
-    def stopped(self) -> bool:
-        """Return whether the worker takes no more work."""
-
-    async def read(self, question: Callable[[Model], Any]) -> Any:
-        """Return the model's answer to a question, which is asked between two changes of the model."""
-
-    async def step(self, work: CatchingUp | Swapping | Settling) -> Any:
-        """Do a step of a job before all other waiting work; return its answer."""
-
-    async def snapshot(self, *, first: bool = False) -> int:
-        """Save a snapshot. first: whether to do so before all queued work."""
 
 
 class Shared:
@@ -83,7 +62,7 @@ class Shared:
 class JobRunner:
     """Runs the jobs of one model."""
 
-    def __init__(self, owner: JobHost, history: ModelHistory, store: Store, executor: Executor, shared: Shared) -> None:
+    def __init__(self, owner: Worker, history: ModelHistory, store: Store, executor: Executor, shared: Shared) -> None:
         self._owner = owner
         self._history = history
         self._store = store
@@ -95,7 +74,8 @@ class JobRunner:
         self._stopped = False
         self._step: asyncio.Future[Any] | None = None  # the call that runs on a thread
         self._swapped: tuple[Retraining, int] | None = None  # a round after its swap, before its end
-        self._ending: dict[int, list[asyncio.Future[None]]] = {}  # callers that wait until a job has ended, by job
+        self.looked = asyncio.Event()
+        """Is set, and replaced, after each change of the model, and when the model accepts no more work."""
 
     def running(self) -> set[int]:
         """Return the log positions at which the unfinished jobs began."""
@@ -109,36 +89,23 @@ class JobRunner:
         figures: dict[str, Any] = {
             "state": job.state,
             "kind": job.kind,
-            "progress": self.progress if job.state == "running" else 1.0,
+            "progress": self._progress() if job.state == "running" else 1.0,
             "certificate": job.result.get("certificate"),
         }
         if job.result.get("unwritten"):
             figures["unwritten"] = job.result["unwritten"]
         return figures if job.error is None else {**figures, "error": job.error}
 
-    async def end_of(self, at: int) -> None:
-        """Wait until the job has ended, or the model accepts no more work."""
-        future = asyncio.get_running_loop().create_future()
-        self._ending.setdefault(at, []).append(future)
-        await future
-
     def look(self) -> None:
-        """React to a change of the model: start jobs, and release callers whose jobs have ended."""
-        running = self.running()
-        if running and not self._owner.stopped:
+        """React to a change of the model: start jobs, and let callers that wait for the end of a job look again."""
+        if self.running() and not self._owner.stopped:
             self.wake()
-        for at in [at for at in self._ending if at not in running]:
-            self._release(at)
+        self.release()
 
     def release(self) -> None:
-        """Release all callers that wait for the end of a job."""
-        for at in list(self._ending):
-            self._release(at)
-
-    def _release(self, at: int) -> None:
-        for future in self._ending.pop(at):
-            if not future.done():
-                future.set_result(None)
+        """Let all callers that wait for the end of a job look again."""
+        self.looked.set()
+        self.looked = asyncio.Event()
 
     def wake(self) -> None:
         """Start the task of the jobs. If it already runs, make it look for jobs again before it ends."""
@@ -148,8 +115,7 @@ class JobRunner:
         if self._task is None or self._task.done():
             self._task = asyncio.create_task(self._run(), name=f"jobs of {self._history.name}")
 
-    @property
-    def progress(self) -> float:
+    def _progress(self) -> float:
         """Return the share of the log that the round has read, from 0 to 1."""
         retraining = self._retraining
         return 0.0 if retraining is None else min(1.0, retraining.position / max(1, self._owner.model.position))
@@ -202,7 +168,7 @@ class JobRunner:
             redacting = partial(redact, sealed=sealed)
             await self._call(redacting, self._store, self._history.name, tombstones, position, lambda: self._stopped)
             unwritten = await self._shared.purging.purge(self._call)
-        await self._owner.step(Settling(retraining, unwritten))
+        await self._do_first(settle_jobs, retraining, unwritten)
         self._swapped = None
 
     async def _teach_and_swap(self) -> None:
@@ -214,7 +180,7 @@ class JobRunner:
                 while position is None and not retraining.stopped and await self._owner.read(retraining.fits):
                     if not await self._drawn_near(retraining):
                         return
-                    position = await self._owner.step(Swapping(retraining))
+                    position = await self._do_first(swap, retraining)
             if position is not None:
                 self._swapped = retraining, position
         finally:
@@ -227,31 +193,26 @@ class JobRunner:
         the worker also trains, in longer and longer turns. If the solver is still too slow, the retraining continues
         until the stream slows down, or an urgent job must go first.
         """
-        beside_s, turn_s = BESIDE_S, 0.0
+        turn_s = 0.0
         while (behind := self._owner.model.position - retraining.position) > LAG_MAX or retraining.position == 0:
             reached = retraining.position
-            if beside_s >= BESIDE_MIN_S or not turn_s:
-                await self._call(retraining.advance, self._owner.model.position, beside_s)
+            await self._call(retraining.advance, self._owner.model.position, BESIDE_S)
             if turn_s:
-                await self._owner.step(CatchingUp(retraining, turn_s))
-            if not self._gains(retraining, reached, behind):
-                beside_s, turn_s = max(beside_s, BESIDE_MIN_S) / 2, min(max(TURN_S, 2 * turn_s), TURN_MAX_S)
-            elif turn_s:
-                turn_s = turn_s / 2 if turn_s > TURN_S else 0.0
+                await self._do_first(catch_up, retraining, turn_s)
+            came = self._owner.model.position - reached - behind
+            if 2 * came > retraining.position - reached:
+                turn_s = min(max(TURN_S, 2 * turn_s), TURN_MAX_S)
             else:
-                beside_s = min(2 * beside_s, BESIDE_S)
+                turn_s = turn_s / 2 if turn_s > TURN_S else 0.0
             if turn_s and await self._owner.read(retraining.gives_way):
                 return False
         return True
 
-    def _gains(self, retraining: Retraining, reached: int, behind: int) -> bool:
-        """Return whether the retraining has learned at least twice as many events as arrived.
-
-        The comparison begins at position `reached` of the retraining. There it was `behind` events before the model's
-        position.
+    async def _do_first(self, step: Callable[..., Any], *args: Any) -> Any:
+        """Let the worker do a step of a job before all other waiting work; return the step's answer. Otherwise each
+        step would wait for the whole queue.
         """
-        came = self._owner.model.position - reached - behind
-        return 2 * came <= retraining.position - reached
+        return await self._owner.put(lambda journal: step(journal, *args), first=True)
 
     async def _call(self, function: Callable[..., Any], *args: Any) -> Any:
         self._step = asyncio.get_running_loop().run_in_executor(self._executor, function, *args)

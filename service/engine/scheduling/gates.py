@@ -19,18 +19,13 @@ from collections import deque
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
-from hinged.service.engine.scheduling.turns import SHORT_S, Account
+from hinged.service.engine.scheduling.turns import HELD_S, SHORT_S, Account
 
-HELD_S = 0.1
-"""Maximum time in seconds for which a micro-batch keeps its place. With 0.5, the slowest of a hundred requests of the
-exact solver took 3.0 s; with 0.1, 2.1 s; without a gate, 2.7 s (twenty models, two hundred clients)."""
 GAIN = 0.02
-"""Weight of the newest micro-batch in the moving average of the share of the time that micro-batches wait for the
-store. With 0 a gate has no more places for a slow store: with an fsync of 10 ms, 100 clients of 100 models learned a
-quarter as much."""
-STORED_MAX = 0.95
-"""Maximum share of the time that a micro-batch is assumed to wait for the store. At this share a gate has twenty times
-its places. Without this bound, a gate would let all models in at once while the store is unavailable."""
+"""Weight of the newest micro-batch in the moving average of the share of the time in which micro-batches compute. The
+average counts as at least GAIN, so a gate has at most fifty times its places while the store is unavailable. With 0 a
+gate has no more places for a slow store: with an fsync of 10 ms, 100 clients of 100 models learned a quarter as much.
+"""
 
 
 class LearningGate:
@@ -38,22 +33,21 @@ class LearningGate:
 
     def __init__(self, places: int) -> None:
         self._places = max(places, 2)  # one micro-batch computes while another waits for the store
-        self._inside = 0
+        self._inside: set[asyncio.Future[None]] = set()
         self._waiting: deque[asyncio.Future[None]] = deque()
-        self._stored = 0.0  # moving average of the share of the time that micro-batches wait for the store
+        self._computing = 1.0  # moving average of the share of the time in which micro-batches compute
 
     @property
     def most(self) -> int:
         """Return the number of micro-batches that may be inside at once."""
-        return round(self._places / (1.0 - self._stored))
+        return round(self._places / max(self._computing, GAIN))
 
     @asynccontextmanager
     async def turn(self, account: Account) -> AsyncIterator[None]:
         """Wait for a place and hold it during the block, for at most HELD_S. account: the waiting model's record of
         CPU time.
         """
-        await self._enter()
-        place = _Place()
+        place = await self._enter()
         late = asyncio.get_running_loop().call_later(HELD_S, self._leave, place)
         began, stored_s = time.perf_counter(), account.stored_s
         try:
@@ -61,41 +55,32 @@ class LearningGate:
         finally:
             late.cancel()
             if seconds := time.perf_counter() - began:
-                stored = min((account.stored_s - stored_s) / seconds, STORED_MAX)
-                self._stored += GAIN * (stored - self._stored)
+                computing = max(0.0, 1.0 - (account.stored_s - stored_s) / seconds)
+                self._computing += GAIN * (computing - self._computing)
             self._leave(place)
 
-    async def _enter(self) -> None:
-        if self._inside < self.most and not self._waiting:
-            self._inside += 1
-            return
-        let_in = asyncio.get_running_loop().create_future()
-        self._waiting.append(let_in)
+    async def _enter(self) -> asyncio.Future[None]:
+        place = asyncio.get_running_loop().create_future()
+        self._waiting.append(place)
+        self._let_in()
         try:
-            await let_in
+            await place
         except asyncio.CancelledError:
-            if not let_in.cancelled():  # the gate had already let it in
-                self._leave(_Place())
+            self._leave(place)  # the gate may have already let it in
             raise
+        return place
 
-    def _leave(self, place: _Place) -> None:
-        if place.kept:
-            place.kept = False
-            self._inside -= 1
-            while self._waiting and self._inside < self.most:
-                let_in = self._waiting.popleft()
-                if not let_in.done():
-                    self._inside += 1
-                    let_in.set_result(None)
+    def _leave(self, place: asyncio.Future[None]) -> None:
+        if place in self._inside:
+            self._inside.discard(place)
+            self._let_in()
 
-
-class _Place:
-    """A place inside the gate. kept: whether the gate still counts it as taken."""
-
-    __slots__ = ("kept",)
-
-    def __init__(self) -> None:
-        self.kept = True
+    def _let_in(self) -> None:
+        while self._waiting and len(self._inside) < self.most:
+            place = self._waiting.popleft()
+            if not place.done():  # its model may have stopped waiting
+                self._inside.add(place)
+                place.set_result(None)
 
 
 class Gates:

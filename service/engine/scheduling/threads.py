@@ -136,12 +136,6 @@ class Lane(Executor):
         self._running = 0
         self._waiting: deque[tuple[Future[Any], Callable[[], Any]]] = deque()
 
-    def readers(self) -> Lane:
-        """Return another executor for calls that read published views. Its calls do not wait for the writer. They count
-        as work of the same model.
-        """
-        return Lane(self._threads, self._turns, self.account)
-
     def submit(self, function: Callable[..., T], /, *args: Any, **named: Any) -> Future[T]:
         """Run a function on a thread. Its future can be cancelled until the function has begun."""
         future: Future[T] = Future()

@@ -1,14 +1,10 @@
 """Turns share the processors among the models of a server.
 
 Long computations rest every few milliseconds (solvers/core/turns.py); this module decides what happens at a rest. A
-call that computes needs a place (a slot on a processor), and there are as many places as processors. When no place is
-free, the waiting call whose model has used the least CPU time goes next. Older use counts less, so a model that was
-idle soon counts as unused:
-
-    used(t) = sum over its CPU seconds before t of exp(-(t - time of use) / MEMORY_S)
-
-An account stores ln used(t) + t / MEMORY_S. This value changes only when the account computes, so the order of waiting
-calls is stable. The class Turns explains short and long calls, and why long calls pause for short calls.
+long call needs a place (a slot on a processor), and there are as many places as processors. When no place is free, the
+waiting call whose model has used the least CPU time goes next. A model that was idle has no advantage: when its call
+begins, the model counts as having used at least as much as the least of the models that compute or wait then
+(start-time fair queueing). The class Turns explains short and long calls, and why long calls pause for short calls.
 """
 
 from __future__ import annotations
@@ -19,7 +15,7 @@ import os
 import threading
 import time
 from collections.abc import Callable
-from itertools import chain, count
+from itertools import count
 from typing import TypeVar
 
 from hinged.service.errors import Unavailable
@@ -30,27 +26,25 @@ T = TypeVar("T")
 # "Latency" below means the p99 latency of a small model that runs next to 16 slow models (docs/lab/scheduling.md). A
 # constant without a number was not measured.
 
-MEMORY_S = 2.0
-"""Seconds after which CPU use counts only 1/e. With a larger value, a model that was busy must wait even after a
-pause."""
 LOOK_S = 0.0001
 """Minimum seconds between two checks of a call that rests often. A request waits that long for Python's lock before the
 server notices it. With 0.001 the latency of a prediction is 2.4 times as high."""
 SHORT_S = 0.02
-"""A call is short if it and its model's usual call take at most this many CPU seconds. Short calls have their own
-places, and long calls pause for them. Without short calls the latency of learning is 13 times as high.
+"""A call is short if it and its model's usual call take at most this many CPU seconds. Short calls need no place, and
+long calls pause for them. Without short calls the latency of learning is 13 times as high.
 
 If a computing call has used this much more than a waiting call, the two are exchanged. If they are exchanged at every
 rest, the latency is 2.6 times as high for learning and 1.5 times for a prediction."""
 QUICK_S = 0.002
-"""Seconds that a small request takes. If a model's usual call takes longer, its calls rest before they compute. Shorter
-calls need no place until they have computed for longer. If no call rested first, the latency would be 1.7 times as high
-for learning and 2.3 times for a prediction.
+"""Seconds that a small request takes. For QUICK_S after a request it may be in progress although no call runs: a small
+prediction needs no call. If long calls did not pause for it, the latency would be 3.8 times as high for learning and
+2.6 times for a prediction."""
+HELD_S = 0.1
+"""Maximum seconds for which a micro-batch keeps its place at a gate (gates.py). With 0.5, the slowest of a hundred
+requests of the exact solver took 3.0 s; with 0.1, 2.1 s; without a gate, 2.7 s (twenty models, two hundred clients).
 
-For QUICK_S after a request it may be in progress although no call runs: a small prediction needs no call. If long calls
-did not pause for it, the latency would be 3.8 times as high for learning and 2.6 times for a prediction."""
-ASKED_S = 0.25
-"""For this many seconds after a request, the next request is expected, so one place of long calls stays free."""
+For HELD_S after a request, the next request is expected, so one place of long calls stays free. Otherwise the median
+learn request took 1.8 times as long on a busy machine."""
 ASIDE = 8.0
 """A long call pauses for ASIDE seconds for each second that it computes, divided by the number of processors. Without
 pauses the latency is 5.4 times as high for learning and 3.7 times for a prediction. With a larger value, long calls
@@ -73,7 +67,7 @@ class Account:
     __slots__ = ("given_up", "seconds", "stored_s", "used", "usual_s", "waited_s")
 
     def __init__(self) -> None:
-        self.used = -math.inf  # ln used(t) + t / MEMORY_S (see the module)
+        self.used = 0.0  # CPU seconds, raised at the begin of a call (see the module)
         self.seconds = 0.0  # CPU seconds since the start
         self.usual_s = 0.0  # CPU seconds per call: a mean in which each call has half the weight of the next call
         self.waited_s = 0.0  # seconds spent waiting for a place since the start
@@ -85,13 +79,12 @@ class _Call:
     """One computation on one thread."""
 
     __slots__ = (
-        "account", "begun_at", "charged_at", "counted", "left_at", "looked_at", "place", "queued", "turns", "woken"
+        "account", "begun_at", "charged_at", "counted", "left_at", "looked_at", "queued", "turns", "woken"
     )  # fmt: skip
 
     def __init__(self, turns: Turns, account: Account) -> None:
         self.turns = turns
         self.account = account
-        self.place: list[_Call] | None = None  # the list that contains this call, while the call has a place
         self.begun_at = self.charged_at = time.thread_time()  # this thread's CPU clock
         self.looked_at = time.perf_counter()  # end of the last check
         self.left_at: float | None = None  # start of a wait for something other than a processor
@@ -117,7 +110,7 @@ class _Call:
 
 
 Entry = tuple[float, int, _Call]
-"""An entry of a heap: the logarithmic CPU time of the call's account, a running number, and the call."""
+"""An entry of a heap: the CPU time of the call's account, a running number, and the call."""
 
 _here = threading.local()
 
@@ -134,16 +127,14 @@ def rest_before_work() -> None:
     call: _Call | None = getattr(_here, "call", None)
     if call is not None:
         call.turns.come_back(call)
-        call.rest(always=call.account.usual_s > QUICK_S and call.turns.contested)
+        call.rest(always=not call.is_short and call.turns.contested)
 
 
 class Turns:
-    """The places (slots) in which calls compute. Methods may be called from any thread.
+    """The places (slots) in which long calls compute. Methods may be called from any thread.
 
-    Most calls are short. Short calls have their own places, as many as there are processors. So a short call need not
-    wait until a long call rests: the operating system's scheduler runs both. A short call takes a long call's place
-    only if no long call waits. Otherwise a crowd of short calls would keep a long call waiting for ever, its queue
-    would grow, and its calls would become longer.
+    Most calls are short. Short calls need no place and never wait for a long call: the operating system's scheduler
+    runs both. Gates (gates.py) limit how many models learn at once.
 
     Long calls do not run at a lower system priority. They sometimes hold Python's lock. If another process took their
     processor then, every thread would be blocked. Instead, while requests arrive, one processor is left to the event
@@ -157,10 +148,10 @@ class Turns:
     def __init__(self, places: int | None = None) -> None:
         self.places = places or processors()
         self._lock = threading.Lock()
-        self._holding: list[_Call] = []  # places of long calls
-        self._passing: list[_Call] = []  # places reserved for short calls
-        self._waiting: dict[bool, list[Entry]] = {True: [], False: []}  # two heaps: short calls, long calls
+        self._holding: set[_Call] = set()  # calls that have a place
+        self._waiting: list[Entry] = []  # a heap of the calls that wait for a place
         self._numbers = count()
+        self._least = 0.0  # least CPU time that a model which computed or waited had used
         self.asked_at = -math.inf
         self._short = 0  # number of short calls that compute
         self._quiet = threading.Condition(self._lock)
@@ -170,9 +161,9 @@ class Turns:
         given up.
         """
         call = _here.call = _Call(self, account)
-        if call.counted:
-            with self._lock:
-                self._short += 1
+        with self._lock:
+            self._short += call.counted
+            account.used = max(account.used, self._least_used())
         try:
             with resting(call.rest):
                 return function()
@@ -180,9 +171,9 @@ class Turns:
             _here.call = None
             with self._lock:
                 self._charge(call)
+                self._least_used(call)
                 account.usual_s = (account.usual_s + call.charged_at - call.begun_at) / 2.0
                 self._leave(call)
-                self._let_in()
                 self._discount(call)
 
     def asked(self) -> None:
@@ -191,23 +182,22 @@ class Turns:
 
     @property
     def contested(self) -> bool:
-        """Return whether all places for long calls are taken."""
-        return len(self._holding) >= self._long_places
+        """Return whether all places are taken."""
+        return len(self._holding) >= self._most
 
     @property
-    def _long_places(self) -> int:
-        """Return the number of places for long calls."""
-        return max(1, self.places - (time.perf_counter() - self.asked_at < ASKED_S))
+    def _most(self) -> int:
+        """Return the number of calls that may have a place now."""
+        return max(1, self.places - (time.perf_counter() - self.asked_at < HELD_S))
 
     def leave(self, call: _Call) -> None:
         """Give up the place of a call. While the call waits, no long call pauses for it."""
         call.left_at = time.perf_counter()
-        if call.place is not None or call.counted:
+        if call in self._holding or call.counted:
             with self._lock:
                 self._charge(call)
                 self._discount(call)
                 self._leave(call)
-                self._let_in()
 
     def come_back(self, call: _Call) -> None:
         """Record that a call will compute again after it waited for something else."""
@@ -225,16 +215,17 @@ class Turns:
         """
         with self._lock:
             self._charge(call)
-            if not call.is_short:
+            short = call.is_short
+            goes_on = short or self._goes_on(call)
+            if not short:
                 self._discount(call)
-            goes_on = self._goes_on(call)
             if not goes_on:
                 self._leave(call)
                 call.queued = True
-                heapq.heappush(self._waiting[call.is_short], self._entry(call))
+                heapq.heappush(self._waiting, (call.account.used, next(self._numbers), call))
                 self._let_in()
         if goes_on:
-            if call.place is self._holding and not call.is_short:
+            if not short:
                 self._stand_still(call)
             call.looked_at = time.perf_counter()
             return
@@ -250,7 +241,7 @@ class Turns:
         with self._lock:
             account.given_up = why
             self._quiet.notify_all()
-            for *_, call in chain.from_iterable(self._waiting.values()):
+            for *_, call in self._waiting:
                 if call.account is account and call.queued:
                     call.queued = False
                     call.woken.release()
@@ -282,78 +273,46 @@ class Turns:
 
     def _charge(self, call: _Call) -> None:
         """Add the CPU time since the last charge to the account."""
-        cpu, now = time.thread_time(), time.perf_counter()
-        seconds, call.charged_at = cpu - call.charged_at, cpu
-        if seconds > 0.0:
-            call.account.used = math.log(_seconds(call.account, now) + seconds) + now / MEMORY_S
-            call.account.seconds += seconds
+        cpu = time.thread_time()
+        call.account.used += cpu - call.charged_at
+        call.account.seconds += cpu - call.charged_at
+        call.charged_at = cpu
 
-    def _entry(self, call: _Call) -> Entry:
-        return call.account.used, next(self._numbers), call
+    def _least_used(self, *ending: _Call) -> float:
+        """Return the least CPU time of the models that compute or wait. It never decreases."""
+        first = self._first()
+        present = [*ending, *self._holding, *([] if first is None else [first])]
+        self._least = max(self._least, min((call.account.used for call in present), default=0.0))
+        return self._least
 
     def _goes_on(self, call: _Call) -> bool:
-        """Return whether the call may continue, in the place that it has or in a place that it takes now."""
-        if call.place is self._passing and not call.is_short:
-            self._leave(call)
+        """Return whether a long call may continue, in the place that it has or in a place that it takes now."""
         self._let_in()
-        if call.place is self._holding and len(self._holding) > self._long_places:
+        first = self._first()
+        if call in self._holding:
+            gives_way = first is not None and call.account.used - first.account.used >= SHORT_S
+            return len(self._holding) <= self._most and not gives_way
+        if self.contested or first is not None:
             return False
-        if call.place is not None:
-            return not self._gives_way(call)
-        place = self._place_for(short=call.is_short)
-        if place is not None and self._first(short=call.is_short) is None:
-            self._enter(call, place)
-        return call.place is not None
+        self._holding.add(call)
+        return True
 
     def _let_in(self) -> None:
         """Give free places to waiting calls."""
-        for short in (True, False):
-            while (first := self._first(short=short)) is not None:
-                place = self._place_for(short=short)
-                if place is None:
-                    break
-                heapq.heappop(self._waiting[short])
-                first.queued = False
-                self._enter(first, place)
-                first.woken.release()
+        while not self.contested and (first := self._first()) is not None:
+            heapq.heappop(self._waiting)
+            first.queued = False
+            self._holding.add(first)
+            first.woken.release()
 
-    def _place_for(self, *, short: bool) -> list[_Call] | None:
-        """Return a list that has a free place, or None. Short calls take long calls' places only if no long
-        call waits.
-        """
-        if short and len(self._passing) < self.places:
-            return self._passing
-        if len(self._holding) < self._long_places and not (short and self._first(short=False)):
-            return self._holding
-        return None
-
-    def _first(self, *, short: bool) -> _Call | None:
+    def _first(self) -> _Call | None:
         """Return the waiting call that goes next."""
-        waiting = self._waiting[short]
-        while waiting and not waiting[0][-1].queued:  # the call was given up
-            heapq.heappop(waiting)
-        return waiting[0][-1] if waiting else None
-
-    def _enter(self, call: _Call, place: list[_Call]) -> None:
-        call.place = place
-        place.append(call)
+        while self._waiting and not self._waiting[0][-1].queued:  # the call was given up
+            heapq.heappop(self._waiting)
+        return self._waiting[0][-1] if self._waiting else None
 
     def _leave(self, call: _Call) -> None:
-        if call.place is not None:
-            call.place.remove(call)
-            call.place = None
-
-    def _gives_way(self, call: _Call) -> bool:
-        """Return whether a computing call must give its place to the first waiting call."""
-        if call.is_short and call.place is self._holding and self._first(short=False) is not None:
-            return True
-        first = self._first(short=call.is_short)
-        if first is None:
-            return False
-        now = time.perf_counter()
-        return _seconds(call.account, now) - _seconds(first.account, now) >= SHORT_S
-
-
-def _seconds(account: Account, now: float) -> float:
-    """Return the CPU seconds that the account has used. Older use counts less."""
-    return math.exp(max(account.used - now / MEMORY_S, -700.0))
+        """Give up the place of a call, if it has one."""
+        if call in self._holding:
+            self._holding.discard(call)
+            self._let_in()

@@ -15,20 +15,12 @@ from hinged.service.store.base import BOUNDS_S, Event, Store
 from hinged.solvers.core.turns import rest
 
 
-def _passed_on(name: str) -> Any:
-    """Return a method that calls the store's method."""
+def _method(name: str, *, yields: bool) -> Any:
+    """Return a method that calls the store's method. yields: whether it first gives up the place."""
 
     def call(self: Yielding, *arguments: Any) -> Any:
-        return getattr(self._store, name)(*arguments)
-
-    return call
-
-
-def _standing_back(name: str) -> Any:
-    """Return a method that gives up the place, and calls the store's method."""
-
-    def call(self: Yielding, *arguments: Any) -> Any:
-        stand_back()
+        if yields:
+            stand_back()
         return getattr(self._store, name)(*arguments)
 
     return call
@@ -61,10 +53,12 @@ class Yielding(Store):
         """Call Store.read_around, and rest before each event."""
         return _resting(self._store.read_around(model, after))
 
-    create, delete, put_snapshot = map(_standing_back, ("create", "delete", "put_snapshot"))
-    trim, redact, purge = map(_standing_back, ("trim", "redact", "purge"))
-    models, end, find, snapshots = map(_passed_on, ("models", "end", "find", "snapshots"))
-    get_snapshot, room, close = map(_passed_on, ("get_snapshot", "room", "close"))
+    create, delete, put_snapshot, trim, redact, purge = (
+        _method(name, yields=True) for name in ("create", "delete", "put_snapshot", "trim", "redact", "purge")
+    )
+    models, end, find, snapshots, get_snapshot, room, close = (
+        _method(name, yields=False) for name in ("models", "end", "find", "snapshots", "get_snapshot", "room", "close")
+    )
 
 
 def _resting(events: Iterator[tuple[int, Event]]) -> Iterator[tuple[int, Event]]:

@@ -28,6 +28,7 @@ from redis.retry import Retry
 
 from hinged.service.errors import StoreUnavailable
 from hinged.service.store.base import OutcomeUnknown
+from hinged.service.store.redis import scripts
 from hinged.service.store.redis.rewriting import rewrite
 
 if TYPE_CHECKING:
@@ -115,6 +116,16 @@ class Nodes:
         except (RedisError, OSError) as error:
             raise StoreUnavailable(f"{self._where} did not answer: {_reason(error)}") from error
         return answers
+
+    def settle_division(self, namespace: str, wanted: int) -> int:
+        """Return the number of processes that divide a namespace (docs/adr/0052); 0 if it is not divided.
+
+        The first caller decides the number: a new namespace is divided into `wanted` parts. Each owner has a namespace
+        below it.
+        """
+        keys = [f"{namespace}:{{-}}:{part}" for part in ("epoch", "workers")]
+        _, division = self.call(scripts.DIVISION, keys, [wanted], lasting=True)
+        return int(division)
 
     def rewrite(self, noted: Noted) -> list[str]:
         """Let every server that accepts writes rewrite its files; return a sentence about each part that was not

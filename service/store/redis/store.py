@@ -25,7 +25,6 @@ from hinged.service.store.base import Event, Fenced, NoModel, OutcomeUnknown, Po
 from hinged.service.store.checks import check_places, sound
 from hinged.service.store.division import check_processes, name_of
 from hinged.service.store.redis import chunks, scripts
-from hinged.service.store.redis.divided import settle
 from hinged.service.store.redis.nodes import Nodes
 from hinged.service.store.redis.packing import BATCH_BYTES, BATCH_EVENTS, Packed, missing, pack, pack_event, unpack
 from hinged.service.store.redis.rebuilding import rebuild
@@ -253,7 +252,7 @@ class RedisStore(Store):
             rebuild(steps, model, through, others, ids)
 
     def _check_division(self, whole: str, division: int) -> None:
-        found = settle(self._nodes, whole, division)
+        found = self._nodes.settle_division(whole, division)
         if found != division:
             check_processes(f"the namespace {whole}", found, division)
             raise Invalid(f"the namespace {whole} is not divided by {division} processes, but by {found}")

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import shutil
 import sqlite3
+import time
 from contextlib import closing, suppress
 from functools import partial
 from io import BytesIO
@@ -48,6 +49,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
+READERS_S = 5.0
+"""Seconds that a purge waits for readers of the database. Between two attempts, other threads may write."""
 EVERYTHING = 2**62
 """A position after all events."""
 
@@ -266,7 +269,14 @@ class SQLiteStore(Store):
                 move_all(self._writer)
             except (StoreUnavailable, Damaged) as error:
                 told.append(f"The database was not rewritten: {error}.")
-            return told + self._writer.empty_log()
+            try:
+                end = time.monotonic() + READERS_S
+                while not self._writer.truncate_log():
+                    if time.monotonic() >= end:
+                        return [*told, "The write-ahead log was not emptied: somebody reads the database."]
+            except StoreUnavailable as error:
+                told.append(f"The write-ahead log was not emptied: {error}.")
+            return told
 
     def room(self) -> Room:
         """Return the size of the file and its companion files, and the free space on its disk."""

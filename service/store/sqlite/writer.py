@@ -8,7 +8,6 @@ own savepoint and fails alone.
 from __future__ import annotations
 
 import sqlite3
-import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
@@ -22,11 +21,8 @@ from hinged.service.store.base import BOUNDS_S, OutcomeUnknown
 from hinged.service.store.sqlite.place import DatabaseFile, FileReplaced
 from hinged.service.store.sqlite.schema import TIMEOUT_S
 
-READERS_S = 5.0
-"""Seconds that a purge waits for readers of the database."""
 BUSY_MS = 50
-"""Milliseconds for which a purge blocks writers at a time while it waits for readers. Between these times, writers may
-write."""
+"""Milliseconds for which writers wait at a time until no reader uses the write-ahead log that is to be emptied."""
 
 T = TypeVar("T")
 Work = Callable[[sqlite3.Connection], T]
@@ -73,39 +69,22 @@ class Writer:
                 self._yield_turn()
         return outcome.result()
 
-    def truncate_log(self) -> None:
-        """Empty the write-ahead log, which still contains deleted bytes, as far as the current readers allow."""
+    def truncate_log(self) -> bool:
+        """Empty the write-ahead log, which still contains deleted bytes. Return false if somebody reads the database.
+
+        Raise StoreUnavailable if that fails.
+        """
         with self._alone():
             try:
-                self._connected().execute("PRAGMA wal_checkpoint(TRUNCATE)").close()
+                connection = self._connected()
+                connection.execute(f"PRAGMA busy_timeout={BUSY_MS}")
+                ((busy, _, _),) = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+                connection.execute(f"PRAGMA busy_timeout={round(1000 * TIMEOUT_S)}")
             except sqlite3.Error as error:
                 self._disconnect()
                 raise StoreUnavailable(f"the store could not empty its write-ahead log: {error}") from error
             self._place.check()  # records the new length of the database
-
-    def empty_log(self) -> list[str]:
-        """Empty the log. Other threads may write between two attempts. Return a sentence if the log could not be
-        emptied.
-        """
-        end = time.monotonic() + READERS_S
-        try:
-            while True:
-                with self._alone():
-                    connection = self._connected()
-                    connection.execute(f"PRAGMA busy_timeout={BUSY_MS}")
-                    ((busy, _, _),) = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
-                    connection.execute(f"PRAGMA busy_timeout={round(1000 * TIMEOUT_S)}")
-                    self._place.check()
-                if not busy:
-                    return []
-                if time.monotonic() >= end:
-                    return ["The write-ahead log was not emptied: somebody reads the database."]
-        except FileReplaced as error:
-            return [f"The write-ahead log was not emptied: {error}."]
-        except sqlite3.Error as error:
-            with self._alone():
-                self._disconnect()
-            return [f"The write-ahead log was not emptied: {error}."]
+        return not busy
 
     def close(self) -> None:
         """Wait for the group in progress, then close the connection."""

@@ -4,9 +4,7 @@ from contextlib import closing
 
 import pytest
 
-from hinged.service.cluster import controller
-from hinged.service.cluster.controller import AT_ONCE_OF_A_SERVER, Controller, side_by_side
-from hinged.service.cluster.placement import Move
+from hinged.service.cluster.controller import Controller
 from hinged.service.store.redis.board import Board
 from tests.helpers.redis_server import RedisServer
 
@@ -75,20 +73,6 @@ def test_nothing_is_decided_while_a_model_loads_or_has_no_living_owner(board):
     assert told.said == "models that are loading, or that their owner does not report: 1"
 
 
-def test_a_plan_outlasts_a_round_that_waits(board, monkeypatch):
-    monkeypatch.setattr(controller, "A_ROUND", 1)
-    servers = Servers(a=12, b=0)
-    at_work = servers.controller(board)
-    planned = at_work.round().left
-    assert planned
-    servers.nodes["b"] = False
-    servers.owners["a0"] = "b"
-    assert at_work.round().waits
-    servers.nodes["b"] = True
-    again = at_work.round()
-    assert [*again.moved, *again.left] == [move for move in planned if move.model != "a0"]
-
-
 def test_one_controller_is_active_at_a_time(board, redis):
     assert board.hold()
     with closing(Board(redis.url, name="two", ttl_s=60)) as other:
@@ -108,11 +92,3 @@ def test_a_failed_move_is_reported_and_planned_again(board):
     while found.left or found.failed:
         found = servers.controller(board).round()
     assert list(servers.owners.values()).count("c") >= 6
-
-
-def test_no_server_takes_part_in_many_moves_at_once():
-    moves = [Move(f"m{k}", "abcd"[k % 4], "e") for k in range(9)] + [Move("n", "f", "g")]
-    groups = side_by_side(moves)
-    assert sorted(move for group in groups for move in group) == sorted(moves)
-    assert all(sum(move.target == "e" for move in group) <= AT_ONCE_OF_A_SERVER for group in groups)
-    assert moves[-1] in groups[0]

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from hinged.service.cluster import figures
-from hinged.service.cluster.figures import LOOK_S, MEMORY_S, PREDICTION_S, Figures, memory_max_bytes
+from hinged.service.cluster.figures import MEMORY_S, PREDICTION_S, Figures, memory_max_bytes
 
 
 class Models:
@@ -52,8 +52,8 @@ def test_a_load_is_the_mean_over_minutes(clock):
     models = Models("busy", "idle")
     found = Figures(models)
     for _ in range(200):
-        clock.now += LOOK_S
-        models.seconds["busy"] += LOOK_S / 2
+        clock.now += 2.0
+        models.seconds["busy"] += 1.0
         found.look()
     assert loads(found)["busy"] == pytest.approx(0.5, rel=0.1)
     assert loads(found)["idle"] == 0.0
@@ -67,12 +67,12 @@ def test_predictions_count_and_a_model_that_is_loaded_again_has_no_negative_load
     models = Models("m")
     found = Figures(models)
     models.loaded["m"].predictions_served = 1000
-    clock.now += LOOK_S
+    clock.now += 2.0
     found.look()
     before = loads(found)["m"]
     assert before == pytest.approx(1000 * PREDICTION_S / MEMORY_S, rel=0.01)
     models.loaded["m"].predictions_served = 0
-    clock.now += LOOK_S
+    clock.now += 2.0
     found.look()
     assert 0.0 < loads(found)["m"] < before
 

@@ -1,6 +1,7 @@
 """A journal with a real store, on the thread of the test."""
 
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import numpy as np
 import pytest
@@ -13,7 +14,8 @@ from hinged.service.engine.history import ModelHistory
 from hinged.service.engine.jobs.retraining import Retraining
 from hinged.service.engine.journal import Journal
 from hinged.service.engine.learning import Learning
-from hinged.service.engine.work import Commanding, Finishing, RollingBack, Settling, Swapping, do
+from hinged.service.engine.work import carry_out, do, finish, roll_back, settle_jobs
+from hinged.service.engine.work import swap as swap_learners
 from hinged.service.errors import StoreUnavailable
 from hinged.service.model.pending import Made, Prediction
 from hinged.service.settings import Settings
@@ -52,11 +54,11 @@ def test_the_history_applies_only_further_epochs(journal, monkeypatch):
     monkeypatch.setattr(ModelHistory, "apply", noting)
     learn(journal, 1)
     to = journal.model.position
-    do(journal, Finishing(), [])
+    do(journal, finish, [])
     learn(journal, 2)
-    do(journal, RollingBack(to), [])
+    do(journal, partial(roll_back, to=to), [])
     assert not asked
-    do(journal, Finishing(epochs=1), [])
+    do(journal, partial(finish, epochs=1), [])
     assert [event.epochs for event in asked] == [1]
 
 
@@ -64,7 +66,7 @@ def test_a_rollback_replaces_the_model(journal, store):
     learn(journal, 1)
     before, to, digest = journal.model, journal.model.position, digest_of(journal.model)
     learn(journal, 2)
-    answer = do(journal, RollingBack(to), []).answers[0]
+    answer = do(journal, partial(roll_back, to=to), []).answers[0]
     assert journal.model is not before
     assert answer["position"] == journal.model.position == journal.published.position
     assert digest_of(journal.model) == digest
@@ -89,7 +91,7 @@ def test_a_rollback_of_unknown_outcome_is_found_in_the_log_or_has_not_happened(j
     with monkeypatch.context() as patch:
         patch.setattr(store, "append", lost)
         patch.setattr(store, "end", away)
-        assert isinstance(do(journal, RollingBack(to), []).answers[0], StoreUnavailable)
+        assert isinstance(do(journal, partial(roll_back, to=to), []).answers[0], StoreUnavailable)
     assert journal.unresolved
     assert journal.model.position == last
     learn(journal, 3)
@@ -103,7 +105,7 @@ def test_a_swap_that_is_not_written_changes_nothing(journal, store, monkeypatch,
     """A written swap may convert the queued predictions for another kernel, or let a challenger forget in place."""
     learn(journal, 1)
     rows = to_inputs([[0.5, 0.5], [1.0, 0.0]], journal.model.configuration)
-    do(journal, Commanding(Offer(["c", "d"], rows, x_digests(rows), [None, None])), [])
+    do(journal, partial(carry_out, command=Offer(["c", "d"], rows, x_digests(rows), [None, None])), [])
     swap(journal, Challenge("shadow", {"solver": solver, "C": 3}, Settings()))
     where = journal.lookup.locate(journal.model, "s1-1")
 
@@ -112,7 +114,7 @@ def test_a_swap_that_is_not_written_changes_nothing(journal, store, monkeypatch,
 
     for command in (Forget("s1-1", where), Configure({"kernel": {"type": "linear"}}, Settings())):
         with monkeypatch.context() as patch:
-            do(journal, Commanding(command), [])
+            do(journal, partial(carry_out, command=command), [])
             before = journal.model.snapshot()
             patch.setattr(store, "append", fail)
             assert isinstance(swap(journal), StoreUnavailable)
@@ -124,12 +126,12 @@ def test_a_swap_that_is_not_written_changes_nothing(journal, store, monkeypatch,
 def swap(journal, command=None):
     """Run the jobs of the model, or of this command; return the swap's answer."""
     if command is not None:
-        do(journal, Commanding(command), [])
+        do(journal, partial(carry_out, command=command), [])
     retraining = Retraining(journal.history, journal.model)
     retraining.advance(journal.model.position)
-    answer = do(journal, Swapping(retraining), []).answers[0]
+    answer = do(journal, partial(swap_learners, retraining=retraining), []).answers[0]
     if isinstance(answer, int):
-        do(journal, Settling(retraining, []), [])
+        do(journal, partial(settle_jobs, retraining=retraining, unwritten=[]), [])
     return answer
 
 
@@ -144,10 +146,10 @@ def test_a_prediction_whose_forgetting_failed_still_waits_for_its_label(journal,
 
     with monkeypatch.context() as patch:
         patch.setattr(store, "append", fail)
-        refused = do(journal, Commanding(Forget("w")), [Made(waits, journal.model.labels.labels)])
+        refused = do(journal, partial(carry_out, command=Forget("w")), [Made(waits, journal.model.labels.labels)])
     assert isinstance(refused.answers[0], StoreUnavailable)
     assert [made.prediction.id for made in refused.unlogged] == ["w"]
-    done = do(journal, Commanding(Forget("w")), refused.unlogged)
+    done = do(journal, partial(carry_out, command=Forget("w")), refused.unlogged)
     assert not done.unlogged
     assert journal.model.tombstones.knows("w")
     assert journal.model.pending.find("w", journal.now_ms()) is None
@@ -184,6 +186,6 @@ def test_a_rollback_finds_its_position_after_many_predictions(journal, monkeypat
     to = journal.model.position
     learn(journal, 2)
     before = journal.model.position
-    do(journal, RollingBack(to), waiting(journal, ["a", "b", "c"]))
+    do(journal, partial(roll_back, to=to), waiting(journal, ["a", "b", "c"]))
     assert journal.model.position == before + 3
     assert journal.model.learned == 6

@@ -119,7 +119,7 @@ def test_an_append_found_only_later_gives_a_retry_its_first_answer(store, monkey
 async def test_waiting_requests_share_one_append(worker, store):
     await worker.learn(request(A, B))
     store.held, store.appends = threading.Event(), 0
-    waiting = [asyncio.create_task(worker.learn(request((f"w{k}", [k, 0.0], "n")))) for k in range(50)]
+    waiting = [asyncio.ensure_future(worker.learn(request((f"w{k}", [k, 0.0], "n")))) for k in range(50)]
     await until(lambda: store.appends)
     store.held.set()
     answers = await asyncio.gather(*waiting)
@@ -130,9 +130,9 @@ async def test_waiting_requests_share_one_append(worker, store):
 @on_failing_store(queue_examples_max=3)
 async def test_a_full_queue_refuses_requests_until_it_has_drained(worker, store):
     store.held = threading.Event()
-    first = asyncio.create_task(worker.learn(request(A, B)))
+    first = asyncio.ensure_future(worker.learn(request(A, B)))
     await until(lambda: store.appends)
-    second = asyncio.create_task(worker.learn(request(("c", [2.0, 2.0], "p"), ("d", [3.0, 3.0], "n"))))
+    second = asyncio.ensure_future(worker.learn(request(("c", [2.0, 2.0], "p"), ("d", [3.0, 3.0], "n"))))
     await until(lambda: worker.queue.examples)
     with pytest.raises(QueueFull, match="2 examples of at most 3 wait") as refused:
         await worker.learn(request(("e", [2.0, 2.0], "p"), ("f", [3.0, 3.0], "n")))
@@ -146,7 +146,7 @@ async def test_a_full_queue_refuses_requests_until_it_has_drained(worker, store)
 def test_stopping_drains_the_queue_refuses_new_work_and_keeps_a_snapshot(store):
     async def scenario(worker):
         store.held = threading.Event()
-        waiting = asyncio.create_task(worker.learn(request(A, B)))
+        waiting = asyncio.ensure_future(worker.learn(request(A, B)))
         await until(lambda: store.appends)
         stopping = asyncio.create_task(worker.stop())
         await until(lambda: worker.stopped)
@@ -385,7 +385,7 @@ def test_requests_that_come_while_a_model_waits_for_its_turn_are_one_micro_batch
 
         with ThreadPoolExecutor(4) as executor:
             worker = Worker(model, store, Settings(), executor, turn=turn)
-            learnt = [worker.begin_to_learn(request((f"{k}", [k / 9, 0.0], "np"[k % 2]))) for k in range(9)]
+            learnt = [worker.learn(request((f"{k}", [k / 9, 0.0], "np"[k % 2]))) for k in range(9)]
             await waiting.wait()
             assert not any(future.done() for future in learnt)
             open_gate.set()

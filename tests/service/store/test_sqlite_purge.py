@@ -8,7 +8,7 @@ from contextlib import closing
 import pytest
 
 from hinged.service.store.base import Event
-from hinged.service.store.sqlite import SQLiteStore, moving, writer
+from hinged.service.store.sqlite import SQLiteStore, moving
 from tests.faults.scene import failing_library
 from tests.helpers.store_events import CREATED
 
@@ -61,7 +61,7 @@ def test_a_purge_on_a_full_disk_says_so_and_loses_nothing(folder, backend):
 
 
 def test_a_purge_under_a_reader_says_so_and_the_next_completes_it(folder, backend, monkeypatch):
-    monkeypatch.setattr(writer, "READERS_S", 0.2)
+    monkeypatch.setattr("hinged.service.store.sqlite.store.READERS_S", 0.2)
     with closing(SQLiteStore(folder)) as store:
         store.create("m", CREATED)
         store.append("m", 1, [Event("learned", b"secret", ("secret-id",))])

@@ -9,7 +9,7 @@ import pytest
 from hinged.service.commands.change import Configure, Correct, Forget
 from hinged.service.engine.history import ModelHistory
 from hinged.service.engine.jobs.retraining import Retraining
-from hinged.service.engine.work import Swapping
+from hinged.service.engine.work import swap
 from hinged.service.errors import StoreUnavailable
 from hinged.service.model.events.learning import ExamplesLearned
 from hinged.service.model.pending import Made
@@ -75,19 +75,19 @@ def test_a_swap_that_takes_too_long_gives_way_and_is_tried_again(monkeypatch):
     monkeypatch.setattr("hinged.service.engine.jobs.background.LAG_MAX", 10**6)
 
     async def scenario(worker, store):
-        tried, step = [], worker.step
+        tried, do_first = [], worker._jobs._do_first
         for one in examples[:30]:
             await worker.learn(learning(worker.model, [one]))
 
-        async def stepping(work):
-            if isinstance(work, Swapping):
+        async def trying(step, *args):
+            if step is swap:
                 if not tried:
                     for one in examples[30:]:
                         await worker.learn(learning(worker.model, [one]))
-                tried.append(work.retraining)
-            return await step(work)
+                tried.append(args[0])
+            return await do_first(step, *args)
 
-        worker.step = stepping
+        worker._jobs._do_first = trying
         answer = await worker.command(Configure({"C": 2}, Settings()))
         assert (await asyncio.wait_for(worker.ended(answer["at"]), 300))["state"] == "done"
         assert len(tried) > 10
@@ -117,7 +117,7 @@ async def test_a_server_that_stops_in_the_middle_of_an_epoch_does_not_swap(worke
     retraining.advance(worker.model.position)
     assert retraining.stopped
     assert retraining.position == finished - 1
-    assert await worker.step(Swapping(retraining)) is None
+    assert await worker._jobs._do_first(swap, retraining) is None
     worker._jobs._shared.places.release()
     assert (await asyncio.wait_for(worker.ended(answer["at"]), 300))["state"] == "done"
     assert worker.model.configuration.C == 2
@@ -160,7 +160,7 @@ async def test_a_retrained_learner_serves_although_other_parts_of_the_configurat
     assert (now := worker.model.configuration) != before
     assert retraining.fits(worker.model)
     retraining.advance(worker.model.position)
-    assert await worker.step(Swapping(retraining)) is not None
+    assert await worker._jobs._do_first(swap, retraining) is not None
     worker._jobs._shared.places.release()
     assert (await asyncio.wait_for(worker.ended(answer["at"]), 300))["state"] == "done"
     assert worker.model.configuration == now

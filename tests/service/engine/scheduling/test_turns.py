@@ -16,10 +16,7 @@ SECONDS = 60  # seconds until a hanging test fails
 
 @pytest.fixture(autouse=True)
 def at_every_rest(monkeypatch):
-    """Make calls check at every rest, and exchange them at the smallest difference of CPU time. No call is short. Use
-    does not fade, so a slow machine does not change which call goes next.
-    """
-    monkeypatch.setattr(turns, "MEMORY_S", 1e9)
+    """Make calls check at every rest, and exchange them at the smallest difference of CPU time. No call is short."""
     monkeypatch.setattr(turns, "SHORT_S", 0.0)
     monkeypatch.setattr(turns, "LOOK_S", 0.0)
 
@@ -84,7 +81,7 @@ def until(condition):
 def used(seconds):
     """Return an account that has just used `seconds`."""
     account = Account()
-    account.used = turns.math.log(seconds) + turns.time.perf_counter() / turns.MEMORY_S
+    account.used = seconds
     return account
 
 
@@ -96,7 +93,7 @@ def long_account():
 
 
 def waiting(shared):
-    return len([call for heap in shared._waiting.values() for *_, call in heap if call.queued])
+    return len([call for *_, call in shared._waiting if call.queued])
 
 
 def test_a_call_returns_its_functions_result_and_rests_alone():
@@ -146,25 +143,6 @@ def test_a_short_call_does_not_wait_for_a_long_call(monkeypatch):
     # The long call neither rests nor ends meanwhile, however much the short call's model has used.
     assert Call(shared, used(1e6)).wait().end() == "done"
     assert long.end() == "done"
-
-
-def test_a_long_call_has_its_place_however_many_short_calls_come(monkeypatch):
-    monkeypatch.setattr(turns, "SHORT_S", 1e8)
-    monkeypatch.setattr(turns, "ASIDE", 0.0)
-    shared = Turns(1)
-    first, second = Call(shared, Account()).wait(), Call(shared, used(10.0)).wait()
-    long = Call(shared, long_account())
-    until(lambda: waiting(shared) == 1)
-    second.go()  # the call got a place for long calls while no long call waited
-    long.wait()
-    third = Call(shared, Account())
-    until(lambda: waiting(shared) == 2)
-    assert long.go().wait().steps == 2
-    assert first.end() == "done"
-    for call in (third, second):
-        assert call.wait().end() == "done"
-    assert long.end() == "done"
-    assert not shared._passing
 
 
 def test_a_model_with_long_calls_has_short_calls_again_only_after_some_short_ones(monkeypatch):
@@ -263,7 +241,6 @@ def test_all_calls_end_and_no_more_compute_at_once_than_there_are_places(seed):
     assert len(ended) == len(threads)
     assert most[0] <= shared.places
     assert not shared._holding
-    assert not shared._passing
     assert waiting(shared) == 0
 
 
