@@ -117,7 +117,8 @@ def test_a_model_that_is_no_better_than_guessing_says_so_and_accuses_no_label(se
     said, steps = page.evaluate(
         """async (right) => {
           const { standing, steps } = await import("./ui/standing.js");
-          const history = { curve: { at_ms: [] }, marks: [{ kind: "promoted", examples: 4800 }] };
+          const mark = { kind: "promoted", text: "challenger promoted", examples: 4800 };
+          const history = { curve: { at_ms: [] }, marks: [mark] };
           const confusion = { classes: ["ok", "fraud"], window: [[875, 0], [125, 0]] };
           const drift = { flagged: true, last_at: 4500, examples: 400, errors: 280 };
           const metrics = { window: { accuracy: right, examples: 1000 }, confusion, drift };
@@ -128,7 +129,7 @@ def test_a_model_that_is_no_better_than_guessing_says_so_and_accuses_no_label(se
         right,
     )
     drift = (
-        "the error rate rose at example 4,500, and the model was promoted at example 4,800: "
+        "the error rate rose at example 4,500, then: challenger promoted, at example 4,800: "
         "right in 30.0 % of 400 examples since the change"
     )
     if right < 0.9:
@@ -217,4 +218,4 @@ def test_a_worse_challenger_is_promoted_after_a_warning_and_taken_back(client, s
     one.unfold("Drift and events")
     page.get_by_role("row", name=re.compile("promoted")).get_by_role("button", name="Take back").click()
     eventually(lambda: client.model(model)["configuration"]["C"] == 1)
-    page.get_by_role("row", name=re.compile("rolled back")).wait_for()
+    page.get_by_role("row", name=re.compile("^taken back")).wait_for()

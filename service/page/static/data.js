@@ -2,17 +2,16 @@
 
 import { html, useEffect, useRef, useState } from "./vendor/htm-preact.js";
 import { ask, may, path } from "./api.js";
-import { announce, Bar, count, link, NAME, plural, Problem, REASONS, usePolled, Warnings } from "./parts.js";
+import { announce, Bar, count, link, Listed, NAME, plural, Problem, REASONS, shownLabel, usePolled, Warnings } from "./parts.js";
 import { Lacking } from "./promise.js";
 import { Preview, Vectors } from "./preview.js";
-import { guess, linesOf, open, readAs } from "./read.js";
+import { guess, labelOf, linesOf, open, readAs } from "./read.js";
 import { standing } from "./standing.js";
 import { configurationFor, create, featuresOf, nameOf, Upload } from "./upload.js";
 
 const LOOKED_AT = 1000; // number of rows that are read for the preview and to guess the kind of each column
 const FIGURES_MS = 5_000; // time between two requests for the state of a model after an upload
-const OUTSIDE_SHOWN = 10; // maximum number of names listed as outside everything learned
-const LABELS_SHOWN = 5; // maximum number of labels whose rows are counted on the page
+const CLASSES_MAX = 10; // maximum number of classes whose probabilities are columns of a file of predictions (as in the commands)
 const REFUSED_SHOWN = 1000; // maximum number of refused rows listed
 const uploads = []; // all uploads since the page was loaded, newest first
 const listeners = new Set();
@@ -72,7 +71,7 @@ function Plan({ chosen, model, take, close }) {
   const [labelled, setLabelled] = useState(source.kind === "libsvm");
   const [error, setError] = useState(null);
   const [busy, setBusy] = useState(false);
-  const [seen, setSeen] = useState(null); // {model, costs}: the chosen model, as the server described it last
+  const [seen, setSeen] = useState(null); // {model, costs, classes}: the chosen model, as the server described it last
   useEffect(() => {
     ask("GET", "overview").then((found) => {
       const names = found.models.filter((m) => m.state === "serving").map((m) => m.model);
@@ -83,9 +82,9 @@ function Plan({ chosen, model, take, close }) {
   }, []);
   useEffect(() => {
     let left = false;
-    if (target) ask("GET", `models/${path(target)}`).then(({ configuration, features }) => {
+    if (target) ask("GET", `models/${path(target)}`).then(({ configuration, features, classes }) => {
       if (left) return;
-      setSeen({ model: target, costs: configuration.costs });
+      setSeen({ model: target, costs: configuration.costs, classes });
       const known = new Set(features?.fields?.map((field) => field.name)); // what the model has learned as a feature stays a feature
       setColumns((was) => was.map((c) => (["label", "leave"].includes(c.use) && known.has(c.name) ? { ...c, use: "feature" } : c)));
     }, setError);
@@ -117,7 +116,7 @@ function Plan({ chosen, model, take, close }) {
         if (source.kind !== "libsvm" && form !== "named" && form !== "text" && features.length !== dim) throw new Error(`${to} takes ${dim} features; ${features.length} columns are chosen`);
         if (source.kind === "libsvm" && form !== "named") base = rows.every((r) => r.indices.every((i) => i > 0)) && rows.some((r) => r.indices.some((i) => i === dim)) ? 1 : 0;
       }
-      const plan = { file, source, columns, model: to, form, dim, base, name, labelled, route, stops };
+      const plan = { file, source, columns, model: to, form, dim, base, name, labelled, route, stops, more: route !== "learn" && seen.classes.length <= CLASSES_MAX ? { probabilities: true } : {} };
       const upload = new Upload(plan, changed);
       upload.number = uploads.length;
       uploads.unshift(upload);
@@ -136,7 +135,7 @@ function Plan({ chosen, model, take, close }) {
     ${columns.length > 0 ? html`<${Preview} columns=${columns} rows=${rows} source=${source} use=${use} choose=${choose} />`
     : html`<${Vectors} rows=${rows} labelled=${labelled} setLabelled=${setLabelled} />`}
     ${broken.length > 0 && html`<p class="problem">${plural(broken.length, "row")} of the first ${count(rows.length + broken.length)} cannot be read. Row ${count(broken[0].number)}: ${broken[0].why}.</p>`}
-    <p>${said && html`The label is <b><bdi>${said.name.slice(0, 60)}</bdi></b>. `}${label ? "The model learns the rows with a label, in order. Rows without a label go to the pool." : asks ? "No column is the label. Predict the rows, or send them to the pool for labelling." : "No column is the label, so all rows go to the pool for labelling."}</p>
+    <p>${said && html`The label is <b><bdi>${said.name.slice(0, 60)}</bdi></b>: <${Listed} of=${[...new Set(said.cells.map((v) => shownLabel(labelOf(v))))].sort().map((name) => [name])} />. `}${label ? "The model learns the rows with a label, in order. Rows without a label go to the pool." : asks ? "No column is the label. Predict the rows, or send them to the pool for labelling." : "No column is the label, so all rows go to the pool for labelling."}</p>
     <form class="row" onSubmit=${(e) => { e.preventDefault(); begin(ways[0][0]); }}><label>Model <select aria-label="Model" value=${target ?? ""} onChange=${(e) => setTarget(e.target.value)}>${may("admin") && html`<option value="">New model</option>`}
         ${models.map((m) => html`<option value=${m}>${m}</option>`)}</select></label>
       ${target === "" && html`<label>Name <input value=${fresh} pattern=${NAME} title="letters, digits, . _ and -, beginning with a letter or a digit" maxlength="64" required onInput=${(e) => setFresh(e.target.value)} /></label>`}
@@ -156,6 +155,9 @@ function Outcome({ model }) {
     <ul class="steps" aria-label="Next steps"><li><a class="button main" href=${link(model)}>See what it learned</a></li>
     ${figures.pool.size > 0 && html`<li><a class="button" href=${link(model, "label")}>Label ${plural(figures.pool.size, "question")}</a></li>`}</ul>`;
 }
+
+// The names of a count of rows, each with its number, the most frequent first.
+const counted = (rows) => [...rows].sort((a, b) => b[1] - a[1]).map(([name, n]) => [name, ` in ${plural(n, "row")}`]);
 
 function Progress({ upload }) {
   const { state, file } = upload;
@@ -189,14 +191,15 @@ function Progress({ upload }) {
       ${upload.answered && state === "done" && html`<button class="main" onClick=${() => save(`${word}s.csv`, upload.answered.file(upload.source))}>Save as CSV</button>`}</div>
     <${Bar} value=${state === "done" ? 1 : upload.read} max=${state === "done" ? 1 : total || 1e9} label=${`rows of ${file.name} that were sent`} />
     <p>${total ? `${plural(total, "row")}: ` : ""}${counts.join(", ")}${upload.refusedCount ? html`, <span class="problem">${count(upload.refusedCount)} refused</span>` : ""}.</p>
-    ${upload.answered?.labels.size > 0 && html`<p>${[...upload.answered.labels].sort((a, b) => b[1] - a[1]).slice(0, LABELS_SHOWN).map(([label, n], i) => html`${i ? ", " : ""}<bdi>${label.slice(0, 60)}</bdi> in ${plural(n, "row")}`)}${upload.answered.labels.size > LABELS_SHOWN ? ", …" : ""}.</p>`}
+    ${upload.answered?.labels.size > 0 && html`<p><${Listed} of=${counted(upload.answered.labels)} />.</p>`}
+    ${upload.answered?.gains.length > 0 && html`<p><b>${count(upload.answered.gains.length)} of ${plural(upload.answered.rows.size, "row")} ${upload.answered.gains.length === 1 ? "is" : "are"} worth a look.</b> Sort the saved file by <code>rank</code>: rank 1 gains most.</p>`}
     ${upload.answered?.reasons.size > 0 && html`<p class="soft">Reasons: ${[...upload.answered.reasons].sort((a, b) => b[1] - a[1]).map(([reason, n]) => `${REASONS[reason]} in ${plural(n, "row")}`).join(", ")}.</p>`}
     ${state === "done" && upload.questions > 0 && html`<p><a class="button" href=${link(upload.model, "label")}>Label ${plural(upload.questions, "question")}</a></p>`}
     <${Problem} error=${upload.error ?? upload.away} />
     <${Warnings} of=${upload.warnings ?? []} />
     ${state === "done" && !upload.answered && html`<${Outcome} model=${upload.model} />`}
     <${Lacking} labels=${upload.lacking} />
-    ${upload.outside.size > 0 && html`<p>Outside of what the model has learned: ${[...upload.outside].slice(0, OUTSIDE_SHOWN).map(([name, n], i) => html`${i ? ", " : ""}<bdi>${String(name).slice(0, 60)}</bdi> in ${plural(n, "row")}`)}${upload.outside.size > OUTSIDE_SHOWN ? ", …" : ""}.</p>`}
+    ${upload.outside.size > 0 && html`<p>Outside of what the model has learned: <${Listed} of=${counted(upload.outside)} />.</p>`}
     ${upload.refused.length > 0 && html`<p><button onClick=${() => save("refused.jsonl", upload.refusedFile())}>Save the refused rows</button></p>
       <details><summary>Show the refused rows</summary><div class="behind" tabindex="0" role="group" aria-label="Refused rows"><table>
       <thead><tr><th scope="col" class="number">Row</th><th scope="col">Id</th><th scope="col">Reason</th></tr></thead>

@@ -75,9 +75,10 @@ function Work({ model, annotator, leave }) {
   // Show no question before the classes are known. The question's keys would do nothing.
   const now = questions.current, present = figures && now?.present, question = undoing ?? present ?? null;
   for (const { id, x } of now?.waiting ?? []) usual.current.add(id, x);
-  const classes = withNew(figures?.classes ?? [], more);
+  const known = [figures, effects.figures].map((it) => it?.classes ?? []).sort((a, b) => b.length - a.length)[0]; // the newest: classes only come
+  const classes = withNew(known, more);
   const declared = figures?.configuration.classes ?? null;
-  const keys = keysOf(model, classes);
+  const keys = keysOf(model, known); // in the model's order, which is the same for everybody; a typed label gets its key when the model knows it
   const lease = present?.lease ?? null;
   useEffect(() => { if (lease && !undoing) announce(`Next question; ${now.waiting.length - 1} more ready`); }, [lease]);
 

@@ -35,6 +35,9 @@ export const Name = ({ of, cut = 80 }) => {
   return html`<bdi title=${text.length > cut ? text : null}>${text.length > cut ? `${text.slice(0, cut)}…` : text}</bdi>`;
 };
 
+// The first of several names, with commas. of: [name, text behind it].
+export const Listed = ({ of, most = 10 }) => html`${of.slice(0, most).map(([name, more = ""], i) => html`${i ? ", " : ""}<bdi>${String(name).slice(0, 60)}</bdi>${more}`)}${of.length > most ? ", …" : ""}`;
+
 // The `pattern` of a field for the name of a model or a challenger: the server's rule for names.
 export const NAME = "[A-Za-z0-9][A-Za-z0-9._\\-]*";
 
@@ -112,7 +115,8 @@ export const Instead = ({ title, error, again }) => html`<h1 class=${error ? "" 
 export function usePolled(work, ms, on = []) {
   const [found, setFound] = useState(undefined);
   const [error, setError] = useState(null);
-  const run = useRef(() => {});
+  const run = useRef(() => {}), newest = useRef();
+  newest.current = work;
   useEffect(() => {
     let ended = false, timer = null, busy = false, once_more = false;
     setFound(undefined);
@@ -121,7 +125,7 @@ export function usePolled(work, ms, on = []) {
       if (busy) { once_more = true; return; }
       busy = true;
       try {
-        const got = await work();
+        const got = await newest.current();
         if (!ended) { setFound(got); setError(null); }
       } catch (caught) {
         if (!ended) setError(caught);

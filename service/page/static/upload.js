@@ -9,7 +9,7 @@ const REFUSED_KEPT = 10_000; // maximum number of refused rows kept with their r
 
 export class Upload {
   // plan: {file, source, columns, model, form: "named" | "dense" | "sparse" | "text", dim, base, route: "learn" | "predict" |
-  // "decide", stops: whether to stop at a refused row}
+  // "decide", stops: whether to stop at a refused row, more: further parts of each request}
   constructor(plan, changed) {
     Object.assign(this, plan, { plan, changed });
     Object.assign(this, { read: 0, sent: 0, learned: 0, offered: 0, repeated: 0, refused: [], refusedCount: 0, state: "running", away: null, error: null, outside: new Map(), questions: 0, lacking: 0 });
@@ -97,7 +97,7 @@ export class Upload {
     let left = batch;
     while (left.length) {
       try {
-        const answer = await insist("POST", `models/${path(this.model)}/${route}`, { examples: left.map(body) },
+        const answer = await insist("POST", `models/${path(this.model)}/${route}`, { ...this.more, examples: left.map(body) },
           (error) => { this.away = error; this.changed(); }, () => this.state !== "running");
         if (route === "pool") { this.offered += answer.added; this.repeated += left.length - answer.added; }
         else answer.results.forEach((result, i) => done(left[i], result));
