@@ -47,7 +47,7 @@ MARKED: Mapping[str, str] = {
     "rolled_back": "taken back",
     "set_aside": "event set aside",
 }
-"""What people read about each kind of mark."""
+"""The words that people read about each kind of mark."""
 
 
 class CurveMark(NamedTuple):
