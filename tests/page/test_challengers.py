@@ -158,5 +158,5 @@ def test_after_a_drift_the_page_names_the_challenger_that_already_learns(client,
     dialog.get_by_role("spinbutton", name="examples after which").fill("100")
     dialog.get_by_role("button", name="Try it as a challenger").click()
     page.get_by_role("group", name="Champion and challengers").wait_for()
-    page.get_by_text("1 challenger (other-half-life) already learns beside the model").wait_for()
+    page.get_by_text("already learns beside the model: compare, and promote the better. If labels are wrong").wait_for()
     assert page.get_by_role("link", name="try a half-life").count() == 0

@@ -602,6 +602,27 @@ def test_decisions_come_back_as_a_file_and_questions_go_to_the_pool(client, serv
     assert {candidate["id"] for candidate in client.candidates(spoken)["candidates"]} == asked
 
 
+@pytest.mark.long
+@pytest.mark.parametrize("form", ["dense", "named"])
+def test_examples_as_programs_send_them_are_learned_from_json_lines(client, server, tab, tmp_path, form):
+    xs = [[k % 7, k % 2, 0.5] if form == "dense" else {"a": k % 7, "b": "uv"[k % 2]} for k in range(60)]
+    lines = [json.dumps({"id": f"e{k}", "x": x, "y": "xy"[k % 2]}) + "\n" for k, x in enumerate(xs)]
+    path = tmp_path / f"lines-{form}.jsonl"
+    path.write_text("".join(lines))
+    page = brought(tab, server, path)
+    page.get_by_text("The label is y: x, y.").wait_for()
+    page.get_by_role("button", name="Send the rows").click()
+    page.get_by_text("60 learned").wait_for()
+    assert client.model(f"lines-{form}")["configuration"]["features"]["type"] == form
+    assert client.example(f"lines-{form}", "e3")["x"] == xs[3]
+    client.learn(f"lines-{form}", {"id": "more", "x": xs[0], "y": "x"})  # programs send the same form
+    path.write_text(json.dumps({"x": "a" * (CHARS + 1), "y": "x"}) + "\n")
+    page.set_input_files("input[type=file]", path)
+    page.get_by_label("Name", exact=True).fill(f"refused-{form}")
+    page.get_by_role("button", name="Send the rows").click()
+    page.get_by_text("nothing sent, 1 refused (row 1: ").wait_for()
+
+
 def test_the_rows_that_are_worth_a_look_are_ranked_over_the_whole_file(client, server, tab, tmp_path):
     """The capacity leaves few alerts of a file that comes at once; the ranks do not depend on it."""
     capacity = {"fraud": {"most": 5, "per": "1h"}}
@@ -616,6 +637,8 @@ def test_the_rows_that_are_worth_a_look_are_ranked_over_the_whole_file(client, s
     assert len(best) > 20 > sum(row["decision"] == "fraud" for row in rows)
     assert [int(row["rank"]) for row in best] == [*range(1, len(best) + 1)]
     page.get_by_text(f"{len(best)} of 250 rows are worth a look.").wait_for()
+    alerts = client.model("ranked")["alerts"]["waiting"]
+    page.get_by_role("link", name=f"Work off {alerts} alert").wait_for()
     assert float(best[0]["probability of fraud"]) > float(best[-1]["probability of fraud"])
 
 

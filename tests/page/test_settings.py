@@ -132,6 +132,7 @@ def test_a_link_to_a_setting_opens_its_form_and_the_address_opens_it_again(clien
     page.get_by_role("link", name="Costs", exact=True).click()
     dialog = page.get_by_role("dialog", name="Change costs")
     dialog.wait_for()
+    assert page.evaluate("document.activeElement.type") == "number"  # the first field, not the button that closes
     page.reload()
     dialog.get_by_role("group", name="true class ham").get_by_role("spinbutton").fill("50")
     dialog.get_by_role("button", name="Change", exact=True).click()

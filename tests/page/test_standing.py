@@ -7,6 +7,7 @@ import sys
 import pytest
 
 from tests.helpers.examples import examples_of, heaps
+from tests.helpers.payments import BODY, stream
 from tests.helpers.server import eventually
 
 KERNEL = {"type": "rbf", "gamma": 1.0}
@@ -219,3 +220,15 @@ def test_a_worse_challenger_is_promoted_after_a_warning_and_taken_back(client, s
     page.get_by_role("row", name=re.compile("promoted")).get_by_role("button", name="Take back").click()
     eventually(lambda: client.model(model)["configuration"]["C"] == 1)
     page.get_by_role("row", name=re.compile("^taken back")).wait_for()
+
+
+@pytest.mark.long
+def test_a_model_of_a_rare_class_is_told_to_say_what_errors_cost_in_words_of_the_page(client, server, tab):
+    client.create_model("rare", **BODY)
+    client.learn_rows("rare", *stream(600, share=0.03))
+    page = tab(server.url).open("models/rare", ".chart canvas")
+    said = page.get_by_role("list", name="Warnings").inner_text()
+    assert "accuracy says little" in said
+    assert "`" not in said
+    page.get_by_role("link", name="Say what each error costs").click()
+    page.get_by_role("dialog", name="Change costs").wait_for()

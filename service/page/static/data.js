@@ -106,7 +106,7 @@ function Plan({ chosen, model, take, close }) {
         if (size >= LOOKED_AT) { size = 0; for await (const line of linesOf(file)) if (line) size++; }
         const made = await configurationFor(source, columns, size);
         await create(to, made.configuration);
-        form = made.form;
+        ({ form, dim = 0 } = made);
       } else {
         const { configuration } = await ask("GET", `models/${path(to)}`);
         form = configuration.features.type;
@@ -152,7 +152,7 @@ function Outcome({ model }) {
   if (!figures) return null;
   const said = standing({ figures });
   return html`<p><b>${said.first}</b>${[said.more, ...said.rest].join("; ")}.</p>
-    <ul class="steps" aria-label="Next steps"><li><a class="button main" href=${link(model)}>See what it learned</a></li>
+    <ul class="steps" aria-label="Next steps"><li><a class="button main" href=${link(model)}>${figures.examples ? "See what it learned" : "See the model"}</a></li>
     ${figures.pool.size > 0 && html`<li><a class="button" href=${link(model, "label")}>Label ${plural(figures.pool.size, "question")}</a></li>`}</ul>`;
 }
 
@@ -184,17 +184,18 @@ function Progress({ upload }) {
     changed();
   };
   const counts = upload.answered ? [plural(upload.answered.rows.size, word), upload.questions && `${count(upload.questions)} to the pool`].filter(Boolean)
-    : [upload.learned && `${count(upload.learned)} learned`, upload.offered && `${count(upload.offered)} to the pool`, upload.repeated && `${count(upload.repeated)} already there`, !upload.sent && "nothing sent yet"].filter(Boolean);
+    : [upload.learned && `${count(upload.learned)} learned`, upload.offered && `${count(upload.offered)} to the pool`, upload.repeated && `${count(upload.repeated)} already there`, !upload.sent && (state === "done" ? "nothing sent" : "nothing sent yet")].filter(Boolean);
   return html`<section class="card upload" aria-label=${`${file.name}, ${state}`} style=${{ marginTop: "0.9rem" }}>
     <div class="row"><h2><bdi>${file.name}</bdi> to <a href=${`#/models/${path(upload.model)}`}><bdi>${upload.model}</bdi></a></h2><span class="soft">${state}</span><span class="room"></span>
       ${state === "running" && html`<button onClick=${() => upload.stop()}>Stop</button>`}${state === "stopped" && html`<button onClick=${() => upload.resume()}>Resume</button>`}
       ${upload.answered && state === "done" && html`<button class="main" onClick=${() => save(`${word}s.csv`, upload.answered.file(upload.source))}>Save as CSV</button>`}</div>
     <${Bar} value=${state === "done" ? 1 : upload.read} max=${state === "done" ? 1 : total || 1e9} label=${`rows of ${file.name} that were sent`} />
-    <p>${total ? `${plural(total, "row")}: ` : ""}${counts.join(", ")}${upload.refusedCount ? html`, <span class="problem">${count(upload.refusedCount)} refused</span>` : ""}.</p>
+    <p>${total ? `${plural(total, "row")}: ` : ""}${counts.join(", ")}${upload.refusedCount ? html`, <span class="problem">${count(upload.refusedCount)} refused (row ${count(upload.refused[0].number)}: ${upload.refused[0].reason})</span>` : ""}.</p>
     ${upload.answered?.labels.size > 0 && html`<p><${Listed} of=${counted(upload.answered.labels)} />.</p>`}
     ${upload.answered?.gains.length > 0 && html`<p><b>${count(upload.answered.gains.length)} of ${plural(upload.answered.rows.size, "row")} ${upload.answered.gains.length === 1 ? "is" : "are"} worth a look.</b> Sort the saved file by <code>rank</code>: rank 1 gains most.</p>`}
     ${upload.answered?.reasons.size > 0 && html`<p class="soft">Reasons: ${[...upload.answered.reasons].sort((a, b) => b[1] - a[1]).map(([reason, n]) => `${REASONS[reason]} in ${plural(n, "row")}`).join(", ")}.</p>`}
-    ${state === "done" && upload.questions > 0 && html`<p><a class="button" href=${link(upload.model, "label")}>Label ${plural(upload.questions, "question")}</a></p>`}
+    ${state === "done" && html`<p>${upload.alerts > 0 && html`<a class="button" href=${link(upload.model, "decide")}>Work off ${plural(upload.alerts, "alert")}</a> `}
+      ${upload.questions > 0 && html`<a class="button" href=${link(upload.model, "label")}>Label ${plural(upload.questions, "question")}</a>`}</p>`}
     <${Problem} error=${upload.error ?? upload.away} />
     <${Warnings} of=${upload.warnings ?? []} />
     ${state === "done" && !upload.answered && html`<${Outcome} model=${upload.model} />`}

@@ -62,7 +62,7 @@ function Threshold({ model, configuration, again }) {
   const rows = [[present ? null : "chosen threshold", by(i)], ["present rule", rules.present], ["best threshold", by(curve.cost.indexOf(Math.min(...curve.cost)))], [`always ${other}`, rules.never], [`always ${name}`, rules.always], ["always ask", rules.ask]];
   const x = curve.threshold.map((v) => 100 * v), flat = (v) => x.map(() => v), asks = costs.ask !== null;
   const doubt = (curve.missed_cost[i] * costs.false) / (curve.missed_cost[i] + costs.false); // expected cost of either decision at the threshold
-  const limited = configuration.capacity || configuration.promise;
+  const limited = configuration.capacity || (asks && configuration.promise);
   const lines = [["by threshold", curve.cost, 1], [`always ${other}`, flat(rules.never.cost), 2, [6, 4]], ...(asks ? [["always ask", flat(costs.ask), 3, [2, 4]]] : [])];
   return html`<section class="card" aria-label="Threshold">${title}
     <p class="row"><label>Decide <select aria-label="Class with the threshold" value=${name} onChange=${(e) => { setOf(e.target.value); setAt(null); }}>${[name, other].sort().map((it) => html`<option value=${it} selected=${it === name}>${it}</option>`)}</select></label>
@@ -70,7 +70,7 @@ function Threshold({ model, configuration, again }) {
     <input id="threshold" ref=${slider} type="range" min="0" max=${x.length - 1} step="1" value=${i} aria-valuetext=${`${share(t)}, costs ${costsOf(t)}`} onInput=${(e) => setAt(Number(e.target.value))} />
     <p>This threshold corresponds to costs <b>${costsOf(t)}</b>: ${t <= 0.5 ? than((1 - t) / t, html`missed <bdi>${name}</bdi>`, "false") : than(t / (1 - t), html`false <bdi>${name}</bdi>`, "missed")}.
       ${asks && (costs.ask < doubt ? ` Around the threshold the model asks a person, whose look costs ${figure(costs.ask)}.` : ` ${limited ? "By its costs alone, the model never asks" : "The model never asks"}: a person's look costs ${figure(costs.ask)}, and an error in the most doubtful case ${figure(doubt)} on average.`)}
-      ${limited && " Beyond a limit of a decision, and where a promise cannot be kept, a person is asked too; the figures below leave that out."}</p>
+      ${limited && ` ${asks ? "Beyond a limit of a decision, and where a promise cannot be kept, a person is asked too" : "Beyond a capacity the model takes the next best decision"}; the figures below leave that out.`}</p>
     ${may("admin") && html`<p class="row"><button class="main" disabled=${present && configuration.costs} onClick=${use}>Use these costs</button>
       ${!present && html`<button onClick=${() => setAt(null)}>Back to the present threshold</button>`}
       <span class="soft">${!configuration.costs ? html`Drag the slider to the probability from which <bdi>${name}</bdi> shall be decided.` : present ? "This is the present threshold. Drag the slider to see another." : "The model does not learn again, and predicts as before; only its decisions change."}</span></p>`}

@@ -34,9 +34,9 @@ export function Happened({ model, history, rivals, drifted, changed, again }) {
   const undoable = may("admin") && history.marks.some((m) => UNDONE.has(m.kind));
   return html`<section>${drifted && html`<p>The errors became more frequent. ${rivals.length ? html`${plural(rivals.length, "challenger")} (<${Listed} of=${rivals.map((name) => [name])} />) already learn${rivals.length === 1 ? "s" : ""} beside the model: <a href=${fold(model, "challengers")}>compare</a>, and promote the better.`
       : html`If the world has changed, <a href=${form(model, "half_life")}>try a half-life</a> in a challenger.`}
-    If labels are wrong, <a href=${link(model, "suspects")}>check them</a>.${undoable && " If a change of the settings caused it, take the change back below."}</p>`}
+    ${" "}If labels are wrong, <a href=${link(model, "suspects")}>check them</a>.${undoable && " If a change of the settings caused it, take the change back below."}</p>`}
     ${changed && html`<p>The inputs are no longer like those before. If the source is broken, repair it; if the world has changed, label some of the new inputs.</p>`}<h3>Events</h3><${Problem} error=${error} />
-  ${history.marks.length === 0 ? html`<p class="soft">No events yet. Drifts, finishing steps and swaps appear here.</p>` : html`<div class="behind" tabindex="0" role="group" aria-label="Events"><table>
+  ${history.marks.length === 0 ? html`<p class="soft">No events yet. Drifts, changes and promotions appear here.</p>` : html`<div class="behind" tabindex="0" role="group" aria-label="Events"><table>
     <thead><tr><th scope="col">Event</th><th scope="col" class="number">Example</th><th scope="col">Time</th>${undoable && html`<th scope="col">Actions</th>`}</tr></thead>
     <tbody>${history.marks.slice(-SHOWN).reverse().map((m) => html`<tr><th scope="row">${m.text}</th><td class="number">${count(m.examples)}</td>
       <td>${new Date(m.at_ms).toLocaleString("en")}</td>${undoable && html`<td>${UNDONE.has(m.kind) && html`<button class="plain" disabled=${busy !== null} onClick=${() => takeBack(m)}>${busy === m.position ? "Taking back…" : "Take back"}</button>`}</td>`}</tr>`)}</tbody></table></div>`}

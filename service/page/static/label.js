@@ -2,7 +2,7 @@
 // question with one key.
 
 import { html, useEffect, useRef, useState } from "./vendor/htm-preact.js";
-import { ask, insist, path, who } from "./api.js";
+import { ask, insist, may, path, who } from "./api.js";
 import { Answers } from "./answers.js";
 import { Conflicts } from "./conflicts.js";
 import { Effect, useEffects } from "./effects.js";
@@ -12,6 +12,7 @@ import { ACTIONS, Keys, keysOf, useKeys } from "./keys.js";
 import { announce, Name, plural, Problem, same, shownLabel, typedLabel, usePolled } from "./parts.js";
 import { Questions } from "./questions.js";
 import { Retraining } from "./retraining.js";
+import { form } from "./standing.js";
 import { Why } from "./why.js";
 
 const STRATEGIES = { active: "most uncertain", random: "random", autoactive: "most uncertain of a sample" };
@@ -203,7 +204,8 @@ function Work({ model, annotator, leave }) {
         pick=${(answered) => setUndoing(answered)} gone=${(id) => setGiven((was) => was.filter((g) => g.id !== id))} />
       <section class="card"><h2>Settings</h2>
         <label>Questions <select value=${strategy} onChange=${(e) => setStrategy(e.target.value)}>${Object.entries(STRATEGIES).map(([name, word]) => html`<option value=${name}>${word}</option>`)}</select></label>
-        <p>Annotator <bdi>${annotator}</bdi> <button class="plain" onClick=${leave}>Change annotator</button></p></section>
+        <p>Annotator <bdi>${annotator}</bdi> <button class="plain" onClick=${leave}>Change annotator</button></p>
+        ${may("admin") && html`<p><a href=${form(model, "show")}>How an x is shown</a></p>`}</section>
     </aside></div>
     ${open.keys && html`<${Keys} model=${model} classes=${classes} keys=${keys} changed=${again} close=${() => setOpen((was) => ({ ...was, keys: false }))} />`}`;
 }

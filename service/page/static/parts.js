@@ -78,7 +78,7 @@ export const Problem = ({ error, again }) => error && html`
     ${again && html` <button class="plain" onClick=${again}>Try again</button>`}</p>`;
 
 // Warnings about columns and classes, one sentence each.
-export const Warnings = ({ of }) => of.length > 0 && html`<ul class="warnings" aria-label="Warnings">${of.map((text) => html`<li><bdi>${text}</bdi></li>`)}</ul>`;
+export const Warnings = ({ of }) => of.length > 0 && html`<ul class="warnings" aria-label="Warnings">${of.map((text) => html`<li><bdi>${text.replaceAll("`", "")}</bdi></li>`)}</ul>`;
 
 const FOLDS = "hinged-folds"; // name in localStorage: which folds the user has opened or closed
 function foldsKept() {
@@ -147,7 +147,10 @@ export function usePolled(work, ms, on = []) {
 // dialog.
 export function Dialog({ title, close, children }) {
   const box = useRef();
-  useLayoutEffect(() => { box.current.showModal(); }, []);
+  useLayoutEffect(() => {
+    box.current.showModal();
+    box.current.querySelector("form :is(input, select, textarea)")?.focus();
+  }, []);
   return html`<dialog ref=${box} aria-label=${title} onClose=${close}
     onClick=${(e) => e.target === box.current && box.current.close()}>
     <header><h2>${title}</h2><button class="plain" aria-label="Close" onClick=${() => box.current.close()}>×</button></header>

@@ -148,7 +148,7 @@ export function steps({ model, figures, suspects, shadows }) {
   if (pool.conflicts) add("writer", `Settle ${plural(pool.conflicts, "conflict")} of annotators`, link(model, "label"));
   if (!examples) add("writer", "Bring data from a file", link(model, "data"));
   if (pool.size) add("annotator", `Label ${plural(pool.size, "question")}`, link(model, "label"));
-  if (!beatsUsual(metrics) && !configuration.costs) add("admin", "Say what each error costs", form(model, "costs"));
+  if ((!beatsUsual(metrics) || metrics.warning) && !configuration.costs) add("admin", "Say what each error costs", form(model, "costs"));
   if (suspects) add("writer", `Check ${suspectLabels(suspects)}`, link(model, "suspects"));
   if (examples) add("writer", "Predict or add a file", link(model, "data"));
   add("reader", "Use it by code", fold(model, "code"));
