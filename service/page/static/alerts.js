@@ -21,7 +21,7 @@ export function Alerts({ model, classes, show, again }) {
   const table = useRef();
   const alerts = (found?.alerts ?? []).filter(({ id }) => !settled.includes(id)), labels = classes.length <= LABELS_MAX ? classes : [];
   const active = Math.max(0, Math.min(at, alerts.length - 1)), now = alerts[active];
-  const [example] = usePolled(() => now && ask("GET", `${to}/examples/${path(now.id)}`), 60_000, [model, now?.id]);
+  const [example] = usePolled(() => now && ask("GET", `${to}/examples/${path(now.id)}`), null, [model, now?.id]);
   const move = (to) => {
     const next = Math.max(0, Math.min(to, alerts.length - 1));
     setAt(next);

@@ -7,7 +7,7 @@ import { Lacking } from "./promise.js";
 import { Preview, Vectors } from "./preview.js";
 import { guess, labelOf, linesOf, open, readAs } from "./read.js";
 import { standing } from "./standing.js";
-import { configurationFor, create, featuresOf, nameOf, Upload } from "./upload.js";
+import { configurationFor, featuresOf, nameOf, Upload } from "./upload.js";
 
 const LOOKED_AT = 1000; // number of rows that are read for the preview and to guess the kind of each column
 const FIGURES_MS = 5_000; // time between two requests for the state of a model after an upload
@@ -65,21 +65,14 @@ function Plan({ chosen, model, take, close }) {
     if (separator !== source.separator || missing !== source.missing) take(file, { separator, missing }, Object.fromEntries(given.map((c) => [c.name, c.use])));
   };
   const [stops, setStops] = useState(false);
-  const [target, setTarget] = useState(model ?? (may("admin") ? "" : null));
+  const [overview, lost] = usePolled(() => ask("GET", "overview"), null), all = overview?.models ?? [];
+  const models = all.filter((m) => m.state === "serving").map((m) => m.model); // the models that can learn now
+  const [chosenModel, setTarget] = useState(model ?? (may("admin") ? "" : null)), target = chosenModel ?? models[0] ?? null;
   const [fresh, setFresh] = useState(() => file.name.replace(/\.[^.]*$/, "").replace(/[^A-Za-z0-9._-]+/g, "-").replace(/^[^A-Za-z0-9]+/, "").slice(0, 64) || "data");
-  const [models, setModels] = useState([]), [taken, setTaken] = useState([]); // the models that can learn now; the names of all models
   const [labelled, setLabelled] = useState(source.kind === "libsvm");
   const [error, setError] = useState(null);
   const [busy, setBusy] = useState(false);
   const [seen, setSeen] = useState(null); // {model, costs, classes}: the chosen model, as the server described it last
-  useEffect(() => {
-    ask("GET", "overview").then((found) => {
-      const names = found.models.filter((m) => m.state === "serving").map((m) => m.model);
-      setModels(names);
-      setTaken(found.models.map((m) => m.model));
-      setTarget((was) => was ?? names[0] ?? null);
-    }, setError);
-  }, []);
   useEffect(() => {
     let left = false;
     if (target) ask("GET", `models/${path(target)}`).then(({ configuration, features, classes }) => {
@@ -100,12 +93,12 @@ function Plan({ chosen, model, take, close }) {
     try {
       let to = target, form, dim = 0, base = 0;
       if (target === "") {
-        if (taken.includes(fresh)) throw new Error(`There is already a model ${fresh}. Choose it in the list, or give the new model another name`);
+        if (all.some((m) => m.model === fresh)) throw new Error(`There is already a model ${fresh}. Choose it in the list, or give the new model another name`);
         to = fresh;
         let size = rows.length;
         if (size >= LOOKED_AT) { size = 0; for await (const line of linesOf(file)) if (line) size++; }
         const made = await configurationFor(source, columns, size);
-        await create(to, made.configuration);
+        await ask("PUT", `models/${path(to)}`, made.configuration);
         ({ form, dim = 0 } = made);
       } else {
         const { configuration } = await ask("GET", `models/${path(to)}`);
@@ -143,7 +136,7 @@ function Plan({ chosen, model, take, close }) {
         <option value="aside">go into a file</option><option value="stop">stop the upload</option></select></label>
       ${ways.map(([route, word, title], i) => html`<button key=${route} type=${i ? "button" : "submit"} class=${i ? "" : "main"} title=${title} disabled=${busy || !ready}
         onClick=${i ? () => begin(route) : null}>${busy && !i ? "Preparing (a new solver may have to compile)" : word}</button>`)}</form>
-    <${Problem} error=${error} /></section>`;
+    <${Problem} error=${error ?? lost} /></section>`;
 }
 
 // The state of a model after the rows were sent, and the next steps.

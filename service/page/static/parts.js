@@ -110,8 +110,8 @@ export function Fold({ name, title, said, wanted, shown = false, children }) {
 export const Instead = ({ title, error, again }) => html`<h1 class=${error ? "" : "hidden"}><bdi>${title}</bdi></h1>
   ${error ? html`<${Problem} error=${error} again=${again} />` : html`<p class="waiting">Loading…</p>`}`;
 
-// Call `work` now, and then every `ms` while the tab is visible. Returns [last result, last error, function to call
-// now].
+// Call `work` now, and then every `ms` while the tab is visible; only once without `ms`. Returns [last result, last error,
+// function to call now].
 export function usePolled(work, ms, on = []) {
   const [found, setFound] = useState(undefined);
   const [error, setError] = useState(null);
@@ -131,7 +131,7 @@ export function usePolled(work, ms, on = []) {
         if (!ended) setError(caught);
       }
       busy = false;
-      if (ended) return;
+      if (ended || !(ms || once_more)) return;
       timer = setTimeout(() => (document.hidden ? (timer = setTimeout(go, ms)) : go()), once_more ? 50 : ms);
       once_more = false;
     };

@@ -163,7 +163,3 @@ async function widthOf(source) {
   }
   return most + 1;
 }
-
-export async function create(model, configuration) {
-  return ask("PUT", `models/${path(model)}`, configuration);
-}
