@@ -96,7 +96,8 @@ class ExampleDecision(TypedDict):
     reason: "cost" if the decision has the lowest expected cost, "unknown" if there are no probabilities yet.
     It is "novelty" if x is novel, and "promise" if the set has no label or several. set, lacking, novelty: as in
     PredictedExample.
-    question: for "ask", the id of the example in the pool.
+    question: for "ask", the id of the example in the pool. gain: if the best decision is "ask" or has a capacity, what
+    it saves beside the best other decision without a capacity, even if it was not left.
     """
 
     id: str | None
@@ -106,6 +107,7 @@ class ExampleDecision(TypedDict):
     reason: Literal["cost", "unknown", "novelty", "promise", "capacity", "explore"]
     question: NotRequired[str]
     alert: NotRequired[str]
+    gain: NotRequired[float]
     probabilities: NotRequired[dict[str, float | None]]
     set: NotRequired[list[Label]]
     lacking: NotRequired[int]

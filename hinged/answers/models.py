@@ -241,9 +241,10 @@ class Curve(TypedDict):
 
 
 class Mark(TypedDict):
-    """A notable event on a learning curve."""
+    """A notable event on a learning curve. text: what people read about the kind."""
 
     kind: MarkKind
+    text: str
     position: int
     examples: int
     at_ms: int

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 TABLES = ("csv", "tsv", "parquet", "arrow")  # files with tables; JSON lines contain examples instead
+CLASSES_MAX = 10  # maximum number of classes whose probabilities are columns of the CSV (as on the page)
 OUTSIDE_SHOWN = 10  # maximum number of columns named in a line
 STRATEGIES = ("active", "random", "gradient", "autoactive")
 
@@ -71,7 +72,7 @@ def _without_figures(model: Mapping[str, Any]) -> list[str] | None:
     "--explain", type=click.IntRange(1), metavar="K", help="Add the K support vectors with the largest contributions."
 )
 @click.option("--batch", type=click.IntRange(1), default=100, show_default=True, help="Examples a request.")
-@click.option("--csv", "as_csv", is_flag=True, help="Write CSV: id, prediction, probability, score, outside.")
+@click.option("--csv", "as_csv", is_flag=True, help="Write CSV: id, prediction, probabilities, score, outside.")
 @as_lines
 @asks
 def predict(
@@ -110,14 +111,17 @@ def predict(
             f"{vector['id']} ({label_name(vector['label'])}) {vector['contribution']:+.3g}"
             for vector in r["support_vectors"]
         )
-    table = CsvTable(("id", "prediction", "probability", "score", "outside"))
+    few = as_csv and len(client.model(model)["classes"]) <= CLASSES_MAX
+    table: CsvTable | None = None
     outside: Counter[str | int] = Counter()
     several: list[dict[str, Any]] = []
     for several in batches(examples, batch):
-        results = client.predict(model, several, explain=explain)["results"]
+        results = client.predict(model, several, explain=explain, probabilities=few or None)["results"]
         outside.update(column for result in results for column in result.get("outside", ()))
         if as_csv:
-            table.write(map(predicted_row, results))
+            rows = [*map(predicted_row, results)]
+            table = table or CsvTable([*rows[0]])
+            table.write(rows)
         else:
             show(results, as_json, columns)
     if not several:
@@ -145,8 +149,9 @@ def predicted_row(result: Mapping[str, Any]) -> dict[str, Any]:
     score = max(result["scores"].values(), default=None)
     label = None if said is None else label_name(said)
     outside = ", ".join(map(str, result.get("outside", ())))
-    found = {"id": result["id"], "prediction": label, "probability": result["probability"], "score": score}
-    return found | {"outside": outside}
+    chances = {f"probability of {name}": chance for name, chance in result.get("probabilities", {}).items()}
+    found = {"id": result["id"], "prediction": label, "probability": result["probability"]}
+    return found | chances | {"score": score, "outside": outside}
 
 
 @click.command()
@@ -236,7 +241,7 @@ class CsvTable:
     def write(self, rows: Iterable[Mapping[str, Any]]) -> None:
         """Write more rows. Write the header before the first row."""
         text = io.StringIO()
-        writer = csv.DictWriter(text, self._columns, lineterminator="\n")
+        writer = csv.DictWriter(text, self._columns, lineterminator="\n", extrasaction="ignore")  # a class may be new
         if not self._begun:
             writer.writeheader()
         self._begun = True

@@ -13,7 +13,7 @@ import numpy as np
 
 from hinged.service.commands.ask import Command, Offer, hashed
 from hinged.service.commands.predict import Serving, check_details, decided_soon, judged, keep_waiting
-from hinged.service.commands.ration import CAPACITY, COST, NO_CHANCES, Ration
+from hinged.service.commands.ration import CAPACITY, COST, NO_CHANCES, Ration, gains_of
 from hinged.service.data.classes import Label
 from hinged.service.data.costs import ASK
 from hinged.service.data.examples import Details
@@ -62,7 +62,8 @@ class DecisionsMade(NamedTuple):
     """The decisions of a state about a batch. Results can be made for any part of the batch.
 
     ids: the ids that the client gave. questions, alerts: the id of each question in the pool, and of each alert.
-    details: what results include.
+    gains: what each row gains that a person should see, whether or not its decision was left. details: what results
+    include.
     """
 
     published: Published
@@ -70,6 +71,7 @@ class DecisionsMade(NamedTuple):
     ids: Sequence[str | None]
     questions: Mapping[int, str]
     alerts: Mapping[int, str]
+    gains: Mapping[int, float]
     details: Details
 
     def part(self, begin: int, end: int) -> list[dict[str, Any]]:
@@ -96,6 +98,8 @@ class DecisionsMade(NamedTuple):
                 result["question"] = question
             if begin + r in self.alerts:
                 result["alert"] = self.alerts[begin + r]
+            if begin + r in self.gains:
+                result["gain"] = self.gains[begin + r]
             if named is not None:
                 result["probabilities"] = named[r]
             results.append(result | more[r])
@@ -145,8 +149,10 @@ async def decide(
     found, weights = _explored(published, found, ids)
     limited = _limited(published)
     rows, questions, alerts = _contenders(published, found, limited), dict[int, str](), dict[int, str]()
+    costs, asks = _costs(published, found, rows), [ASKED] * (ASK in (published.configuration.capacity or {}))
+    gains = dict(zip(rows.tolist(), gains_of(costs, found.numbers[rows], limited + asks).tolist(), strict=True))
     if rows.size:
-        build = partial(_offer, published, found, inputs, ids, rows)
+        build = partial(_offer, published, found, inputs, ids, rows, costs)
         offer = await asyncio.to_thread(build) if rows.size > FEW else build()
         answer = await deciding.command(offer)
         if isinstance(offer, Ration):
@@ -160,7 +166,7 @@ async def decide(
     sources = [QUERIED if r in questions else STREAMED for r in range(len(ids))]
     await keep_waiting(deciding, published, inputs, named, found.decided, sources, weights)
     deciding.predictions_served += len(inputs)
-    return DecisionsMade(published, found, ids, questions, alerts, details)
+    return DecisionsMade(published, found, ids, questions, alerts, gains, details)
 
 
 def _explored(published: Published, found: Verdicts, ids: Sequence[str | None]) -> tuple[Verdicts, Sequence[float]]:
@@ -208,9 +214,9 @@ def _limited(published: Published) -> list[int]:
 
 
 def _offer(
-    published: Published, found: Verdicts, inputs: Inputs, ids: Sequence[str | None], contenders: Array
+    published: Published, found: Verdicts, inputs: Inputs, ids: Sequence[str | None], contenders: Array, costs: Array
 ) -> Offer:
-    """Return the contenders as candidates. A row without an id gets a random id."""
+    """Return the contenders as candidates. A row without an id gets a random id. costs: of their decisions."""
     rows, places = inputs.take(contenders), contenders.tolist()
     given, digests = [ids[r] or uuid.uuid4().hex for r in places], x_digests(rows)
     labels: list[Label | None] = [None] * len(places)
@@ -224,7 +230,7 @@ def _offer(
         places=places,
         names=published.names,
         best=found.numbers[contenders],
-        costs=_costs(published, found, contenders),
+        costs=costs,
         chances=None if found.chances is None else found.chances[contenders],
         forced=found.forced[contenders],
     )

@@ -27,6 +27,16 @@ NOTHING_LEFT = -2
 """The number that stands for no decision: each possible decision is limited, and none is left."""
 
 
+def gains_of(costs: Array, decisions: Array, limited: Sequence[int]) -> Array:
+    """Return what the decisions (m,) save beside the best other decision that is not limited. costs (m, classes + 1):
+    see Ration.
+    """
+    rows, others = np.arange(decisions.size), costs.copy()
+    others[rows, decisions] = np.inf
+    gains = np.maximum(np.delete(others, limited, axis=1).min(axis=1, initial=np.inf) - costs[rows, decisions], 0.0)
+    return np.where(np.isinf(gains), 0.0, gains)  # nothing is known about the costs
+
+
 @dataclass(frozen=True, slots=True)
 class Ration(Offer):
     """The contenders of a request: the best decision of each may be limited. Contenders that a person should see become
@@ -71,7 +81,6 @@ class Ration(Offer):
         rations, costs, ask = model.rations, self.costs.copy(), len(self.names)
         limited = [n for n, name in enumerate(self.names) if name in rations.of and name != ASK]
         limited += [ask] if ASK in rations.of else []
-        unlimited = np.delete(costs, limited, axis=1).min(axis=1, initial=np.inf)
         numbers = np.where(self.best == ASKED, ask, self.best)
         first = {given: r for r, given in reversed(list(enumerate(self.ids)))}
         firsts = np.array([first[given] for given in self.ids])
@@ -86,8 +95,7 @@ class Ration(Offer):
             if number is None:
                 break
             name, rows = ASK if number == ask else self.names[number], np.flatnonzero((numbers == number) & ~settled)
-            gains = np.maximum(unlimited[rows] - costs[rows, number], 0.0)
-            gains[np.isinf(gains)] = 0.0  # nothing is known about the costs
+            gains = gains_of(costs[rows], np.full(rows.size, number), limited)
             demanded, forced = (forced, 0) if number == ask else (0, forced)
             taken = rations.of[name].choose(gains, self._draw_of(model, name, rows), demanded, now_ms)
             parts.append(Rationed(name, gains, taken, demanded))

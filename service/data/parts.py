@@ -292,8 +292,7 @@ class Configuration(Part):
     )
     capacity: CapacityPart = Field(
         None,
-        description='how often decisions may be taken: by decision ("ask", or a class, named as in `scores`), at most '
-        "`most` in each period `per`",
+        description='how often decisions may be taken, by decision: "ask", or a class, named as in `scores`',
         json_schema_extra={"properties": {ASK: LIMIT_SCHEMA}, "x-keys": ["decision"]},
     )
     explore: ExplorePart = Field(

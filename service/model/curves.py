@@ -36,6 +36,20 @@ FIELDS = WHERE + FIGURES
 FIGURE_MAX = 1e300  # maximum value of a figure, because JSON has no infinity
 
 
+MARKED: Mapping[str, str] = {
+    "drift": "more errors (drift)",
+    "alarm": "more errors (alarm)",
+    "input_alarm": "other inputs (alarm)",
+    "finished": "finishing step",
+    "swapped": "retrained",
+    "promoted": "challenger promoted",
+    "reconfigured": "settings changed",
+    "rolled_back": "taken back",
+    "set_aside": "event set aside",
+}
+"""The words that people read about each kind of mark."""
+
+
 class CurveMark(NamedTuple):
     """A notable event on a curve."""
 

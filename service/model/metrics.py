@@ -14,6 +14,7 @@ import numpy as np
 
 from hinged.service.data.classes import Label, score_name
 from hinged.service.data.parts import Configuration
+from hinged.service.model.decisions.costs import CostTable
 from hinged.service.model.decisions.memory import DecisionMemory
 from hinged.service.model.decisions.rare import of_class, warning_of
 from hinged.service.model.drift import DETECTOR, Drift
@@ -226,6 +227,24 @@ class Prequential:
     def newest_right(self) -> Array:
         """Return whether each of the newest 1,000 predictions was right, the oldest first."""
         return np.roll(self.window.classes == self.window.numbers, -self.predicted)
+
+    def newest_classes(self) -> Array:
+        """Return the true class of each of the newest 1,000 predictions, the oldest first."""
+        return np.roll(self.window.classes, -self.predicted)
+
+    def costs_of_newest(self, costs: Mapping[str, Any]) -> Array:
+        """Return what the decision by the present probabilities costs for each of the newest 1,000 predictions, the
+        oldest first. NaN where it is unknown. costs: of a configuration.
+        """
+        columns = np.ascontiguousarray(self.window.scores.T, np.float64)
+        found, there = np.full(len(columns), np.nan), np.flatnonzero(~np.isnan(columns).any(axis=1))
+        chances = None if self.memory is None else self.memory.chances()
+        if self.memory is not None and chances is not None and there.size:
+            usual = self.calibration().classes(columns[there])
+            table = CostTable.of(costs, self.memory.names)
+            decisions, _ = table.decide(chances.of(columns[there], usual))
+            found[there] = table.matrix()[self.window.classes[there], decisions]
+        return np.roll(found, -self.predicted)
 
     @property
     def fading_accuracy(self) -> float | None:

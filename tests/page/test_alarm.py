@@ -79,7 +79,7 @@ def test_a_model_without_labels_shows_its_x_and_the_alarm_about_its_inputs(clien
     assert chart.locator("thead").inner_text().startswith("x seen")
     values = [float(row.split("\t")[1]) for row in chart.locator("tbody tr").all_inner_texts()]
     assert max(values) >= 2
-    assert page.get_by_role("row", name="input alarm").count() == 1
+    assert page.get_by_role("row", name="other inputs (alarm)").count() == 1
     assert barriers(page) == []
     one.open("", ".card")
     page.get_by_text("unlabelled gets other inputs than before (alarm)").wait_for()

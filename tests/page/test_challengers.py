@@ -6,6 +6,7 @@ import re
 import pytest
 
 from tests.helpers.examples import examples_of, heaps
+from tests.helpers.payments import BODY, stream
 from tests.helpers.server import eventually
 
 pytestmark = pytest.mark.long
@@ -81,7 +82,7 @@ def test_a_new_challenger_is_no_swap_but_a_changed_model_is(client, server, tab)
     page.get_by_text("No events yet.").wait_for()
     client.wait(client.change_model(model, C=3.0))
     assert [mark["kind"] for mark in client.history(model)["marks"]] == ["swapped"]
-    page.get_by_role("row", name=re.compile("swapped")).wait_for()
+    page.get_by_role("row", name=re.compile("^retrained")).wait_for()
 
 
 @pytest.mark.parametrize("wrong", ["two words", "-a", "a/b", "ä"])
@@ -120,3 +121,42 @@ def test_the_page_tells_how_a_challenger_did_on_the_same_examples(client, server
         f"blind: On the same {found['examples']} examples the challenger was right in {shown[0]}, the champion in "
         f"{shown[1]}. The challenger is worse: {low} to {high} points (95 % interval)."
     )
+
+
+def test_with_costs_a_challenger_is_judged_by_what_its_decisions_cost(client, server, tab):
+    client.create_model("judged", **BODY, costs={"fraud": {"ok": 50}, "ok": {"fraud": 10}, "ask": 2})
+    client.learn_rows("judged", *stream(400, share=0.2))
+    client.wait(client.challenge("judged", "blind", kernel={"type": "rbf", "gamma": 1e-9}))
+    found = client.shadows("judged")["shadows"]["blind"]["compared"]
+    assert found["figure"] == "cost"
+    assert found["challenger"] > found["champion"]
+    page = tab(server.url).open("models/judged", ".standing")
+    said = page.get_by_text(re.compile("On the same")).inner_text()
+    mine, other, low, high = map(float, re.findall(r"-?\d+\.?\d*", said.replace("\u2212", "-"))[1:5])
+    assert [mine, other, low, high] == pytest.approx(
+        [found["challenger"], found["champion"], *found["interval"]], rel=1e-2
+    )
+    assert "The challenger is worse" in said
+    assert "saved per example" in said
+
+
+def test_the_goal_of_a_race_decides_by_which_figure_a_challenger_is_judged(client):
+    client.create_model("goal", solver="auto", goal="balanced", kernel={"type": "rbf"}, features=FEATURES)
+    client.learn("goal", examples_of(heaps(60, ["ham", "spam"])))
+    client.wait(client.challenge("goal", "other", seed=7))
+    assert client.shadows("goal")["shadows"]["other"]["compared"]["figure"] == "balanced_accuracy"
+
+
+def test_after_a_drift_the_page_names_the_challenger_that_already_learns(client, server, tab):
+    model = taught(client, "drifting", 600)
+    turned = [(x, "ham" if y == "spam" else "spam") for x, y in heaps(300, ["ham", "spam"])]
+    client.learn(model, examples_of(turned, "s"))
+    one = tab(server.url)
+    page = one.open(f"models/{model}/watch/happened", ".standing")
+    page.get_by_role("link", name="try a half-life").click()
+    dialog = page.get_by_role("dialog", name="Change half life")
+    dialog.get_by_role("spinbutton", name="examples after which").fill("100")
+    dialog.get_by_role("button", name="Try it as a challenger").click()
+    page.get_by_role("group", name="Champion and challengers").wait_for()
+    page.get_by_text("already learns beside the model: compare, and promote the better. If labels are wrong").wait_for()
+    assert page.get_by_role("link", name="try a half-life").count() == 0

@@ -120,7 +120,7 @@ def test_no_word_on_a_chart_is_cut_or_overlaps_another_word(server, tab, noisy, 
     for chart in charts(page):
         check(chart)
     said = " ".join(word["text"] for chart in charts(page) for word in chart["words"])
-    assert "finished" in said
+    assert "finishing step" in said
 
 
 def number(text):

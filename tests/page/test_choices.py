@@ -31,7 +31,7 @@ def test_the_separator_is_shown_and_can_be_changed(server, tab, tmp_path):
     page = chosen(tab, server, path)
     separator = page.get_by_label("Separator")
     assert (heads(page), separator.input_value()) == (["a", "b|c", "y"], ";")
-    page.get_by_text("The label is y.").wait_for()
+    page.get_by_text("The label is y:").wait_for()
     separator.select_option("|")
     eventually(lambda: heads(page) == ["a;b", "c;y"])
     assert separator.input_value() == "|"

@@ -10,7 +10,9 @@ from playwright.sync_api import expect
 
 from hinged import Client
 from tests.helpers.browser import barriers
+from tests.helpers.command import hinged
 from tests.helpers.examples import examples_of, heaps
+from tests.helpers.payments import BODY, stream
 from tests.helpers.server import RunningServer, eventually
 
 KERNEL = {"type": "rbf", "gamma": 1.0}
@@ -217,7 +219,8 @@ def test_a_libsvm_file_becomes_a_sparse_model_and_predictions_come_back_as_a_csv
     with page.expect_download() as download:
         page.get_by_role("button", name="Save as CSV").click()
     rows = list(csv.DictReader(download.value.path().read_text().splitlines()))
-    assert [*rows[0]] == ["label", "features", "prediction", "probability", "outside"]
+    chances = ["probability of 1", "probability of -1"]
+    assert [*rows[0]] == ["label", "features", "prediction", "probability", *chances, "outside"]
     assert rows[0]["features"] == "1:1 3:0.5"
     assert [int(row["prediction"]) for row in rows] == [int(row["label"]) for row in rows]
     assert [row["prediction"] for row in rows] == ["1" if k % 2 else "-1" for k in range(60)]
@@ -462,6 +465,7 @@ def test_predictions_name_columns_outside_of_what_was_learned(server, tab, tmp_p
     path = tmp_path / "known.csv"
     path.write_text("a,b,label\n" + "".join(f"{k % 10},{'uv'[k % 2]},{'xy'[k % 2]}\n" for k in range(60)))
     page = brought(tab, server, path)
+    page.get_by_text("The label is label: x, y.").wait_for()
     page.get_by_role("button", name="Send the rows").click()
     page.get_by_text("60 learned").wait_for()
     path = tmp_path / "strange.csv"
@@ -508,12 +512,30 @@ def test_a_file_of_predictions_has_the_columns_and_rows_of_the_users_file(client
     page.get_by_label("Role of column a", exact=True).select_option("feature")
     found = predicted(page, spoken)
     head, *rows = csv.reader(found.splitlines(keepends=True), delimiter=";")
-    assert head == ["a", "code", "note", "prediction", "prediction 2", "probability", "set", "outside"]
+    chances = ["probability of x", "probability of y"]
+    assert head == ["a", "code", "note", "prediction", "prediction 2", "probability", *chances, "set", "outside"]
     results = client.predict(spoken, [{"x": {"a": float(row[0])}} for row in kept])["results"]
     assert [row[:4] for row in rows] == kept
     assert [row[4] for row in rows] == [result["prediction"] for result in results]
     assert [float(row[5]) for row in rows] == [result["probability"] for result in results]
-    assert [json.loads(row[6]) for row in rows] == [result["set"] for result in results]
+    assert [json.loads(row[8]) for row in rows] == [result["set"] for result in results]
+
+
+def test_a_file_of_predictions_says_the_same_as_the_command_line(server, tab, tmp_path, spoken):
+    path = tmp_path / "both.csv"
+    path.write_text("key,a\n" + "".join(f"k{a},{a}\n" for a in (2, 50, 98, 900)))
+    page = brought(tab, server, path)
+    page.get_by_label("Role of column key", exact=True).select_option("id")
+    shown = list(csv.DictReader(predicted(page, spoken).splitlines()))
+    said = hinged("predict", spoken, path, "--id", "key", "--csv", "--url", server.url).stdout
+    rows = list(csv.DictReader(said.splitlines()))
+    shared = [name for name in rows[0] if name in shown[0]]
+    assert shared == ["prediction", "probability", "probability of x", "probability of y", "outside"]
+    texts, numbers = [shared[0], shared[-1]], shared[1:-1]
+    assert [[row[name] for name in texts] for row in shown] == [[row[name] for name in texts] for row in rows]
+    assert [[float(row[name]) for name in numbers] for row in shown] == [
+        [float(row[name]) for name in numbers] for row in rows
+    ]
 
 
 def test_a_row_that_the_server_refuses_keeps_its_place_in_the_file_of_predictions(server, tab, tmp_path, spoken):
@@ -565,13 +587,59 @@ def test_decisions_come_back_as_a_file_and_questions_go_to_the_pool(client, serv
     assert page.get_by_role("button", name="Decide").count() == 0
     page.get_by_label("Role of column key", exact=True).select_option("id")
     rows = list(csv.DictReader(predicted(page, spoken, "Decide").splitlines()))
-    assert [*rows[0]] == ["key", "a", "decision", "probability", "cost", "reason", "question", "set"]
+    chances = ["probability of x", "probability of y"]
+    assert [*rows[0]] == [
+        "key", "a", "decision", "probability", *chances, "cost", "reason", "gain", "rank", "question", "set",
+    ]  # fmt: skip
     answers = client.decide(spoken, [{"id": row["key"], "x": {"a": float(row["a"])}} for row in rows])["results"]
     assert [row["decision"] for row in rows] == [answer["decision"] for answer in answers]
     assert [row["reason"] for row in rows] == [answer["reason"] for answer in answers]
     asked = {answer["question"] for answer in answers if "question" in answer}
     assert asked
+    gains = [answer.get("gain") for answer in answers]
+    assert [row["gain"] and float(row["gain"]) for row in rows] == ["" if gain is None else gain for gain in gains]
+    page.get_by_text(f"{len(asked)} of 3 rows").wait_for()
     assert {candidate["id"] for candidate in client.candidates(spoken)["candidates"]} == asked
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("form", ["dense", "named"])
+def test_examples_as_programs_send_them_are_learned_from_json_lines(client, server, tab, tmp_path, form):
+    xs = [[k % 7, k % 2, 0.5] if form == "dense" else {"a": k % 7, "b": "uv"[k % 2]} for k in range(60)]
+    lines = [json.dumps({"id": f"e{k}", "x": x, "y": "xy"[k % 2]}) + "\n" for k, x in enumerate(xs)]
+    path = tmp_path / f"lines-{form}.jsonl"
+    path.write_text("".join(lines))
+    page = brought(tab, server, path)
+    page.get_by_text("The label is y: x, y.").wait_for()
+    page.get_by_role("button", name="Send the rows").click()
+    page.get_by_text("60 learned").wait_for()
+    assert client.model(f"lines-{form}")["configuration"]["features"]["type"] == form
+    assert client.example(f"lines-{form}", "e3")["x"] == xs[3]
+    client.learn(f"lines-{form}", {"id": "more", "x": xs[0], "y": "x"})  # programs send the same form
+    path.write_text(json.dumps({"x": "a" * (CHARS + 1), "y": "x"}) + "\n")
+    page.set_input_files("input[type=file]", path)
+    page.get_by_label("Name", exact=True).fill(f"refused-{form}")
+    page.get_by_role("button", name="Send the rows").click()
+    page.get_by_text("nothing sent, 1 refused (row 1: ").wait_for()
+
+
+def test_the_rows_that_are_worth_a_look_are_ranked_over_the_whole_file(client, server, tab, tmp_path):
+    """The capacity leaves few alerts of a file that comes at once; the ranks do not depend on it."""
+    capacity = {"fraud": {"most": 5, "per": "1h"}}
+    client.create_model("ranked", **BODY, costs={"fraud": {"ok": 50}, "ok": {"fraud": 10}}, capacity=capacity)
+    client.learn_rows("ranked", *stream(600, share=0.2))
+    path = tmp_path / "due.csv"
+    X, _ = stream(250, seed=3, share=0.2)
+    path.write_text("a,b\n" + "".join(f"{a},{b}\n" for a, b in X.tolist()))
+    page = brought(tab, server, path)
+    rows = list(csv.DictReader(predicted(page, "ranked", "Decide").splitlines()))
+    best = sorted((row for row in rows if row["gain"]), key=lambda row: -float(row["gain"]))
+    assert len(best) > 20 > sum(row["decision"] == "fraud" for row in rows)
+    assert [int(row["rank"]) for row in best] == [*range(1, len(best) + 1)]
+    page.get_by_text(f"{len(best)} of 250 rows are worth a look.").wait_for()
+    alerts = client.model("ranked")["alerts"]["waiting"]
+    page.get_by_role("link", name=f"Work off {alerts} alert").wait_for()
+    assert float(best[0]["probability of fraud"]) > float(best[-1]["probability of fraud"])
 
 
 def test_a_refused_question_is_no_reason_to_refuse_another_row(client, server, tab, tmp_path, spoken):

@@ -533,3 +533,29 @@ def test_with_several_labels_per_question_labels_and_questions_are_counted_apart
     # Two of the four candidates have different labels, and wait for a tie-breaker. No sentence may contradict this.
     assert client.answers(model)["disagreement"] == 0
     assert page.get_by_text("disagree").count() == 0
+
+
+@pytest.mark.long
+def test_the_keys_of_undeclared_classes_are_the_same_for_everybody(client, server, tab):
+    """A label that the model does not know has no key yet; later the model's order counts."""
+    client.create_model("shared-keys", kernel=KERNEL, C=1, features=FEATURES, labels={"overlap": 3, "explore": 0})
+    client.offer("shared-keys", [{"id": f"q{k}", "x": [k, k % 3]} for k in range(6)])
+    tabs = {name: tab(server.url) for name in ("ann", "bob")}
+    for (name, one), label in zip(tabs.items(), ("cat", "dog"), strict=True):
+        page = one.open("models/shared-keys/label", "form.sign-in")
+        page.fill("form.sign-in input", name)
+        page.click("text=Begin")
+        page.wait_for_selector(".question .x")
+        page.fill(".answers input", label)
+        page.keyboard.press("Enter")
+        page.locator(".said").get_by_text("of 3: the model learns").wait_for()
+        button = page.locator(".answers").get_by_role("button", name=label)
+        button.wait_for()
+        assert button.locator("kbd").count() == 0
+    client.learn("shared-keys", [{"id": "l1", "x": [9, 9], "y": "dog"}, {"id": "l2", "x": [8, 9], "y": "cat"}])
+    for name, one in tabs.items():
+        one.page.reload()
+        one.page.wait_for_selector(".question .x")
+        keys = one.page.locator(".answers kbd").all_inner_texts()[:2]
+        words = [text.split("\n")[0] for text in one.page.locator(".answers button").all_inner_texts()[:2]]
+        assert dict(zip((word.split()[0] for word in words), keys, strict=True)) == {"dog": "1", "cat": "2"}, name

@@ -1,5 +1,7 @@
 """Settings, conflicts and files are handled on the page without a line of JSON."""
 
+import re
+
 import pytest
 
 from tests.helpers.examples import examples_of, heaps
@@ -113,3 +115,64 @@ def test_a_writer_settles_a_conflict_of_two_annotators(client, server, tab):
     assert client.example("torn", "c")["label"] == "spam"
     assert client.model("torn")["pool"]["conflicts"] == 0
     assert one.wrong == []
+
+
+def test_a_link_to_a_setting_opens_its_form_and_the_address_opens_it_again(client, server, tab):
+    client.create_model("linked", kernel=KERNEL, C=1, features=FEATURES)
+    client.learn("linked", examples_of(heaps(60, ["ham", "spam"])))
+    page = tab(server.url).open("models/linked/decide", ".chart canvas")
+    for name in ("capacities", "Costs"):
+        page.get_by_role("link", name=name, exact=True).click()
+        dialog = page.get_by_role("dialog")
+        dialog.get_by_role("heading", name=re.compile("capacity|costs")).wait_for()
+        page.keyboard.press("Escape")
+        dialog.wait_for(state="detached")
+        assert page.url.endswith("#/models/linked/watch/settings")
+        page.get_by_role("link", name="Decide", exact=True).click()
+    page.get_by_role("link", name="Costs", exact=True).click()
+    dialog = page.get_by_role("dialog", name="Change costs")
+    dialog.wait_for()
+    assert page.evaluate("document.activeElement.type") == "number"  # the first field, not the button that closes
+    page.reload()
+    dialog.get_by_role("group", name="true class ham").get_by_role("spinbutton").fill("50")
+    dialog.get_by_role("button", name="Change", exact=True).click()
+    eventually(lambda: client.model("linked")["configuration"].get("costs") == {"ham": {"spam": 50}})
+    dialog.wait_for(state="detached")
+
+
+def test_a_view_that_a_link_opens_gets_the_focus(client, server, tab):
+    client.create_model("focused", kernel=KERNEL, C=1, features=FEATURES)
+    client.learn("focused", examples_of(heaps(60, ["ham", "spam"])))
+    one = tab(server.url)
+    page = one.open("", "table.models")
+    assert page.evaluate("document.activeElement.tagName") == "BODY"
+    for link in ("focused", "Decide"):
+        page.get_by_role("link", name=link, exact=True).first.press("Enter")
+        one.until("() => document.activeElement.id === 'main'")
+    page.get_by_role("link", name="Label", exact=True).press("Enter")
+    one.until("() => document.activeElement.closest('form.sign-in') !== null")
+    page.keyboard.type("ann")
+    assert page.locator("form.sign-in input").input_value() == "ann"
+    page.get_by_role("link", name="Watch", exact=True).press("Enter")
+    one.until("() => document.activeElement.id === 'main'")
+    page.get_by_role("link", name="Label", exact=True).press("Enter")
+    one.until("() => document.activeElement.closest('form.sign-in') !== null")
+
+
+def test_suspects_of_a_model_whose_figures_are_known_take_one_request(client, server, tab):
+    client.create_model("asked", kernel=KERNEL, C=1, features=FEATURES)
+    client.learn("asked", examples_of(heaps(60, ["ham", "spam"])))
+    page = tab(server.url).open("", "table.models")
+    asked, found = page.evaluate(
+        """async (figures) => {
+          const { suspectsOf } = await import("./ui/standing.js");
+          const asked = [], real = fetch;
+          window.fetch = (url, ...more) => { asked.push(url.pathname); return real(url, ...more); };
+          const found = await suspectsOf("asked", figures);
+          window.fetch = real;
+          return [asked.filter((to) => to.startsWith("/models/asked")), found];
+        }""",
+        client.model("asked"),
+    )
+    assert asked == ["/models/asked/suspects"]
+    assert found == len(client.suspects("asked", n=100)["suspects"])

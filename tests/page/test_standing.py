@@ -7,6 +7,7 @@ import sys
 import pytest
 
 from tests.helpers.examples import examples_of, heaps
+from tests.helpers.payments import BODY, stream
 from tests.helpers.server import eventually
 
 KERNEL = {"type": "rbf", "gamma": 1.0}
@@ -117,7 +118,8 @@ def test_a_model_that_is_no_better_than_guessing_says_so_and_accuses_no_label(se
     said, steps = page.evaluate(
         """async (right) => {
           const { standing, steps } = await import("./ui/standing.js");
-          const history = { curve: { at_ms: [] }, marks: [{ kind: "promoted", examples: 4800 }] };
+          const mark = { kind: "promoted", text: "challenger promoted", examples: 4800 };
+          const history = { curve: { at_ms: [] }, marks: [mark] };
           const confusion = { classes: ["ok", "fraud"], window: [[875, 0], [125, 0]] };
           const drift = { flagged: true, last_at: 4500, examples: 400, errors: 280 };
           const metrics = { window: { accuracy: right, examples: 1000 }, confusion, drift };
@@ -128,7 +130,7 @@ def test_a_model_that_is_no_better_than_guessing_says_so_and_accuses_no_label(se
         right,
     )
     drift = (
-        "the error rate rose at example 4,500, and the model was promoted at example 4,800: "
+        "the error rate rose at example 4,500, then: challenger promoted, at example 4,800: "
         "right in 30.0 % of 400 examples since the change"
     )
     if right < 0.9:
@@ -217,4 +219,16 @@ def test_a_worse_challenger_is_promoted_after_a_warning_and_taken_back(client, s
     one.unfold("Drift and events")
     page.get_by_role("row", name=re.compile("promoted")).get_by_role("button", name="Take back").click()
     eventually(lambda: client.model(model)["configuration"]["C"] == 1)
-    page.get_by_role("row", name=re.compile("rolled back")).wait_for()
+    page.get_by_role("row", name=re.compile("^taken back")).wait_for()
+
+
+@pytest.mark.long
+def test_a_model_of_a_rare_class_is_told_to_say_what_errors_cost_in_words_of_the_page(client, server, tab):
+    client.create_model("rare", **BODY)
+    client.learn_rows("rare", *stream(600, share=0.03))
+    page = tab(server.url).open("models/rare", ".chart canvas")
+    said = page.get_by_role("list", name="Warnings").inner_text()
+    assert "accuracy says little" in said
+    assert "`" not in said
+    page.get_by_role("link", name="Say what each error costs").click()
+    page.get_by_role("dialog", name="Change costs").wait_for()

@@ -87,7 +87,7 @@ def test_a_models_curves_grow_while_it_learns_and_are_there_after_a_restart(tmp_
         page.locator(".learned", has_text=re.compile("^160$")).wait_for()
         client.finish("m")
         one.unfold("Drift and events")
-        page.get_by_role("row", name=re.compile("finished")).wait_for()
+        page.get_by_role("row", name=re.compile("^finishing step")).wait_for()
         before = client.history("m")
         assert before["curve"]["examples"][-1] == 160
         server.kill()
@@ -161,7 +161,7 @@ def test_a_configuration_can_be_changed_and_an_invalid_value_shows_an_error(clie
     page.get_by_role("dialog").get_by_role("button", name="Change now").click()
     page.get_by_role("dialog").wait_for(state="detached")
     eventually(lambda: client.model("changed")["configuration"]["C"] == 5)
-    page.get_by_role("row", name=re.compile("swapped")).wait_for()
+    page.get_by_role("row", name=re.compile("^retrained")).wait_for()
 
 
 @pytest.mark.long

@@ -68,6 +68,7 @@ DECIDED = Shape(
                 "cost": 2.0,
                 "reason": "cost",
                 "question": "p1",
+                "gain": 3.5,
             }
         ],
     },

@@ -115,7 +115,7 @@ HISTORY = {
         "gap": [0.01],
     },
     "shadows": {},
-    "marks": [{"kind": "finished", "position": 4, "examples": 2, "at_ms": 1777636800000}],
+    "marks": [{"kind": "finished", "text": "finishing step", "position": 4, "examples": 2, "at_ms": 1777636800000}],
     "snapshots": [4],
 }
 DELETED = {"model": "weather", "deleted": True}

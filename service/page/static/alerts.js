@@ -21,11 +21,11 @@ export function Alerts({ model, classes, show, again }) {
   const table = useRef();
   const alerts = (found?.alerts ?? []).filter(({ id }) => !settled.includes(id)), labels = classes.length <= LABELS_MAX ? classes : [];
   const active = Math.max(0, Math.min(at, alerts.length - 1)), now = alerts[active];
-  const [example] = usePolled(() => now && ask("GET", `${to}/examples/${path(now.id)}`), 60_000, [model, now?.id]);
+  const [example] = usePolled(() => now && ask("GET", `${to}/examples/${path(now.id)}`), null, [model, now?.id]);
   const move = (to) => {
     const next = Math.max(0, Math.min(to, alerts.length - 1));
     setAt(next);
-    table.current?.querySelectorAll("tbody tr")[next]?.focus();
+    table.current?.querySelectorAll("tr[tabindex]")[next]?.focus();
   };
   usePressed((key) => now && ({ [KEYS.next]: () => move(active + 1), [KEYS.previous]: () => move(active - 1),
     [KEYS.done]: () => settle(now.id), ...Object.fromEntries(labels.map((label, i) => [String(i + 1), () => settle(now.id, label)])) })[key]);
@@ -36,7 +36,7 @@ export function Alerts({ model, classes, show, again }) {
       await (label === undefined ? ask("POST", `${to}/alerts/acknowledge`, { ids: [id] }) : ask("POST", `${to}/learn`, { id, y: label }));
       announce(`${id.slice(0, 80)} ${label === undefined ? "is worked off" : `was ${shownLabel(label)}`}`);
       setError(null);
-      table.current?.querySelectorAll("tbody tr")[active]?.focus();
+      table.current?.querySelectorAll("tr[tabindex]")[active]?.focus();
     } catch (caught) {
       setSettled((was) => was.filter((other) => other !== id));
       setError(caught);
@@ -50,9 +50,9 @@ export function Alerts({ model, classes, show, again }) {
         ${alerts.length > 1 && html`<span class="keyed"> Keys: next <kbd>${KEYS.next}</kbd>, previous <kbd>${KEYS.previous}</kbd>.</span>`}</span></p>
     ${alerts.length > 0 && html`<div class="scroll" ref=${table} tabindex="0" role="group" aria-label="Alerts"><table class="alerts">
       <thead><tr><th scope="col">Example</th><th scope="col">Decision</th><th scope="col" class="number">Probability</th><th scope="col" class="number">Expected gain</th><th scope="col">Why</th><th scope="col">Time</th><th scope="col">It was</th></tr></thead>
-      <tbody>${alerts.map((alert, i) => html`<tr key=${alert.id} tabindex="-1" class=${i === active ? "active" : ""} aria-current=${i === active ? "true" : null}><th scope="row"><bdi class="code">${alert.id.slice(0, 60)}</bdi></th><td><bdi>${alert.decision}</bdi></td>
+      <tbody>${alerts.map((alert, i) => html`<tr key=${alert.id} tabindex="-1" onClick=${() => setAt(i)} class=${i === active ? "active" : ""} aria-current=${i === active ? "true" : null}><th scope="row"><bdi class="code">${alert.id.slice(0, 60)}</bdi></th><td><bdi>${alert.decision}</bdi></td>
         <td class="number">${percent(alert.probability)}</td><td class="number">${figure(alert.gain)}</td><td>${REASONS[alert.reason]}</td><td>${new Date(alert.at).toLocaleString()}</td>
         <td>${labels.map((label, k) => html`<button class="plain" key=${shownLabel(label)} aria-label=${`${alert.id} was ${shownLabel(label)}`} onClick=${() => settle(alert.id, label)}>${shownLabel(label)}${i === active && html` <kbd aria-hidden="true">${k + 1}</kbd>`}</button> `)}
-          <button class="plain" aria-label=${`${alert.id} is done`} onClick=${() => settle(alert.id)}>Done, no label${i === active && html` <kbd aria-hidden="true">${KEYS.done}</kbd>`}</button></td></tr>`)}</tbody></table></div>
-      ${example && now && html`<h3>The alert <bdi class="code">${now.id.slice(0, 60)}</bdi></h3><${Example} key=${now.id} x=${example.x} show=${show} />`}`}`;
+          <button class="plain" aria-label=${`${alert.id} is done`} onClick=${() => settle(alert.id)}>Done, no label${i === active && html` <kbd aria-hidden="true">${KEYS.done}</kbd>`}</button></td></tr>
+        ${i === active && example && html`<tr key="x" class="active"><td colspan="7"><${Example} key=${alert.id} x=${example.x} show=${show} /></td></tr>`}`)}</tbody></table></div>`}`;
 }

@@ -4,45 +4,47 @@
 import { shownLabel } from "./parts.js";
 
 const asJson = (value) => (value === undefined ? undefined : JSON.stringify(value));
+const chances = (r) => Object.fromEntries(Object.entries(r.probabilities ?? {}).map(([name, p]) => [`probability of ${name}`, p]));
 
-// By route, the columns that the answers fill. A column is left out if its cell is undefined in every row.
-const COLUMNS = {
-  predict: { prediction: (r) => r.prediction, probability: (r) => r.probability, set: (r) => asJson(r.set), outside: (r) => (r.outside ?? []).join(", ") },
-  decide: { decision: (r) => r.decision, probability: (r) => r.probability, cost: (r) => r.cost, reason: (r) => r.reason, question: (r) => r.question, set: (r) => asJson(r.set) },
+// By route, the cells that an answer fills, by column. A column is left out if its cell is undefined in every row.
+const CELLS = {
+  predict: (r) => ({ prediction: r.prediction, probability: r.probability, ...chances(r), set: asJson(r.set), outside: (r.outside ?? []).join(", ") }),
+  decide: (r) => ({ decision: r.decision, probability: r.probability, ...chances(r), cost: r.cost, reason: r.reason, gain: r.gain, rank: r.gain, question: r.question, set: asJson(r.set) }),
 };
 
 export class Answered {
   constructor(route) {
-    this.columns = Object.entries(COLUMNS[route]);
-    this.filled = new Set(); // the names of the columns that at least one answer fills
-    this.rows = new Map(); // by the number of a row, its cells
+    this.cellsOf = CELLS[route];
+    this.columns = new Map(); // by name of a column, whether at least one answer fills it
+    this.rows = new Map(); // by the number of a row, its cells by column
     this.labels = new Map(); // by label, the number of rows with this prediction or decision
     this.reasons = new Map(); // by reason, the number of rows with a decision
+    this.gains = []; // [gain, number] of the rows that a person should see
   }
 
   add(number, result) {
-    const label = shownLabel(result.prediction ?? result.decision ?? "");
+    const label = shownLabel(result.prediction ?? result.decision ?? ""), cells = this.cellsOf(result);
     this.labels.set(label, (this.labels.get(label) ?? 0) + 1);
     if (result.reason) this.reasons.set(result.reason, (this.reasons.get(result.reason) ?? 0) + 1);
-    this.rows.set(number, this.columns.map(([name, of]) => {
-      const cell = of(result);
-      if (cell !== undefined) this.filled.add(name);
-      return cell;
-    }));
+    if (result.gain !== undefined) this.gains.push([result.gain, number]);
+    for (const [name, cell] of Object.entries(cells)) this.columns.set(name, this.columns.get(name) || cell !== undefined);
+    this.rows.set(number, cells);
   }
 
   // The file as a Blob. It has all rows that can be read, in the order of the user's file. The file is read again,
   // because a file may be too long for the memory. If the server refused a row, the new cells of this row are empty.
+  // Rank 1 is the row that gains most by a look.
   async file(source) {
     const own = await namesOf(source), separator = source.separator ?? ",", used = new Set(own);
-    const shown = this.columns.flatMap(([name], i) => (this.filled.has(name) ? [i] : []));
+    const shown = [...this.columns].flatMap(([name, filled]) => (filled ? [name] : []));
+    this.gains.sort(([a, i], [b, j]) => b - a || i - j).forEach(([, number], i) => { this.rows.get(number).rank = i + 1; });
     const line = (cells) => `${cells.map((cell) => asCell(cell, separator)).join(separator)}\r\n`;
-    const lines = [line([...own, ...shown.map((i) => unused(this.columns[i][0], used))])];
+    const lines = [line([...own, ...shown.map((name) => unused(name, used))])];
     for await (const [number, row] of source.rows()) {
       if (row instanceof Error) continue;
       const cells = source.kind === "libsvm" ? { label: row.label, features: row.indices.map((index, i) => `${index}:${row.values[i]}`).join(" ") } : row;
-      const answer = this.rows.get(number) ?? [];
-      lines.push(line([...own.map((name) => cells[name]), ...shown.map((i) => answer[i])]));
+      const answer = this.rows.get(number) ?? {};
+      lines.push(line([...own.map((name) => cells[name]), ...shown.map((name) => answer[name])]));
     }
     return new Blob(lines, { type: "text/csv" });
   }

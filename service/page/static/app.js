@@ -18,8 +18,9 @@ const NEEDS = { watch: "reader", label: "annotator", decide: "reader", suspects:
 const WORDS = { watch: "Watch", label: "Label", decide: "Decide", suspects: "Suspects", data: "Data" }; // the views of a model
 const WHOLE = ["data", "people"]; // views that need no model
 const loaded = {};
+let moves = false; // whether a link led to the present view, and not the address of the page
 
-// The view that the address names: "#/models/NAME/VIEW", "#/models/NAME/watch/FOLD", "#/data" or "#/people"; any other
+// The view that the address names: "#/models/NAME/VIEW", "#/models/NAME/watch/FOLD", "#/models/NAME/watch/settings/PART", "#/data" or "#/people"; any other
 // address means the start.
 function place() {
   const parts = location.hash.replace(/^#\/?/, "").split("/").map((part) => {
@@ -27,7 +28,7 @@ function place() {
   });
   if (parts[0] === "models" && parts[1]) {
     const own = who.role === "annotator" ? "label" : "watch";
-    return { model: parts[1], view: WORDS[parts[2]] ? parts[2] : own, fold: parts[3] };
+    return { model: parts[1], view: WORDS[parts[2]] ? parts[2] : own, fold: parts[3], part: parts[4] };
   }
   return { model: null, view: WHOLE.includes(parts[0]) ? parts[0] : "start" };
 }
@@ -64,13 +65,17 @@ function View({ at }) {
     if (loaded[at.view] || !VIEWS[at.view]) return;
     VIEWS[at.view]().then((view) => { loaded[at.view] = view; setLoaded((n) => n + 1); }, setError);
   }, [at.view]);
+  useEffect(() => { // the reader of a screen begins with the view that a link led to
+    const main = document.getElementById("main");
+    if (moves && (View || !VIEWS[at.view])) (main.querySelector("[autofocus]") ?? main).focus({ preventScroll: true });
+  }, [View]);
   const title = at.model ?? "hinged";
   if (error) return html`<${Instead} title=${title} error=${error} />`;
   if (at.view === "start") return html`<${Start} />`;
   if (!may(NEEDS[at.view])) {
     return html`<${Instead} title=${title} error=${{ message: `This view needs a key with the role ${NEEDS[at.view]}; your key has the role ${who.role}.` }} />`;
   }
-  return View ? html`<${View} key=${at.model} model=${at.model} fold=${at.fold} />` : html`<${Instead} title=${title} />`;
+  return View ? html`<${View} key=${at.model} model=${at.model} fold=${at.fold} part=${at.part} />` : html`<${Instead} title=${title} />`;
 }
 
 function App() {
@@ -91,9 +96,8 @@ function App() {
   };
   useEffect(() => {
     begin();
-    const moved = () => { const to = place(); setAt(to); if (!to.fold) scrollTo(0, 0); };
+    const moved = () => { moves = true; const to = place(); setAt(to); if (!to.fold) scrollTo(0, 0); };
     const back = (event) => { if (event.persisted) location.reload(); }; // a page from the browser's cache has lost its streams and leases
-    addEventListener("hashchange", moved);
     const lost = () => setState((was) => { // the key was revoked
       if (was !== "in") return was;
       signOut();

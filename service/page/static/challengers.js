@@ -3,6 +3,7 @@
 import { html, useState } from "./vendor/htm-preact.js";
 import { ask, may, path } from "./api.js";
 import { spoken, words } from "./controls.js";
+import { amount } from "./standing.js";
 import { announce, count, figure, Name, percent, Problem } from "./parts.js";
 
 // The parts in which a challenger's configuration differs from the champion's, in words.
@@ -10,14 +11,16 @@ export const differences = (own, champion) => [...new Set([...Object.keys(own), 
   .filter((part) => JSON.stringify(own[part]) !== JSON.stringify(champion[part]))
   .map((part) => `${spoken(part)} ${words(own[part])} instead of ${words(champion[part])}`.slice(0, 160)).join("; ");
 
-const points = (share) => `${share < 0 ? "\u2212" : "+"}${Math.abs(100 * share).toFixed(1)}`;
+const FIGURES = { accuracy: "was right in", balanced_accuracy: "was right, each class counting the same, in", cost: "decided at a cost per example of" };
+const signed = (of, v) => (v < 0 ? "\u2212" : "+") + amount(of, Math.abs(v));
 
 // How the challenger did beside the champion, in words.
 export function comparison({ compared }) {
   if (!compared) return "No prediction of both can be compared yet.";
-  const { examples, challenger, champion, interval: [low, high] } = compared;
+  const { figure: of, examples, challenger, champion, interval: [low, high] } = compared, spent = of === "cost";
   const verdict = low > 0 ? "The challenger is better" : high < 0 ? "The challenger is worse" : "Chance may explain the difference";
-  return `On the same ${count(examples)} examples the challenger was right in ${percent(challenger)}, the champion in ${percent(champion)}. ${verdict}: ${points(low)} to ${points(high)} points (95 % interval).`;
+  const [mine, other] = [challenger, champion].map((v) => `${amount(of, v)}${spent ? "" : " %"}`);
+  return `On the same ${count(examples)} examples the challenger ${FIGURES[of]} ${mine}, the champion ${spent ? "of" : "in"} ${other}. ${verdict}: ${signed(of, low)} to ${signed(of, high)} ${spent ? "saved per example" : "points"} (95 % interval).`;
 }
 
 export function Challengers({ model, shadows, again }) {

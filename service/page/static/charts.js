@@ -92,12 +92,10 @@ function options(width, series, { time, asPercent, marks }) {
   };
 }
 
-const WARNING = new Set(["drift", "alarm", "input_alarm"]); // kinds of marks in the colour of warnings
-
 // Draw marks: dashed lines over the plot, with words above. Words that would overlap become one text.
 function drawMarks(u, marks) {
   const { ctx, bbox } = u, dpr = devicePixelRatio, right = ctx.canvas.width - dpr;
-  const there = marks.map(({ at, kind }) => ({ x: Math.round(u.valToPos(at, "x", true)), kind }))
+  const there = marks.map((mark) => ({ ...mark, x: Math.round(u.valToPos(mark.at, "x", true)) }))
     .filter(({ x }) => x >= bbox.left && x <= bbox.left + bbox.width).sort((a, b) => a.x - b.x);
   ctx.save();
   ctx.lineWidth = dpr;
@@ -106,21 +104,22 @@ function drawMarks(u, marks) {
   ctx.textBaseline = "alphabetic";
   ctx.setLineDash([3 * dpr, 3 * dpr]);
   const groups = [];
-  for (const { x, kind } of there) {
-    ctx.strokeStyle = colour(WARNING.has(kind) ? "--warn" : "--soft");
+  for (const { x, text, warns } of there) {
+    ctx.strokeStyle = colour(warns ? "--warn" : "--soft");
     ctx.beginPath();
     ctx.moveTo(x, bbox.top);
     ctx.lineTo(x, bbox.top + bbox.height);
     ctx.stroke();
-    groups.push({ kinds: [kind], left: x });
+    groups.push({ texts: [text], warns, left: x });
     // Merge the group with the group on its left while their texts overlap.
     for (let last = placed(ctx, groups.at(-1), right); groups.length > 1 && last.left < groups.at(-2).end + 6 * dpr; last = placed(ctx, groups.at(-1), right)) {
-      const { kinds } = groups.pop();
-      groups.at(-1).kinds.push(...kinds);
+      const { texts, warns } = groups.pop(), before = groups.at(-1);
+      before.texts.push(...texts);
+      before.warns ||= warns;
     }
   }
-  for (const { text, kinds, left, end } of groups) {
-    ctx.fillStyle = colour(kinds.some((kind) => WARNING.has(kind)) ? "--warn" : "--soft");
+  for (const { text, warns, left, end } of groups) {
+    ctx.fillStyle = colour(warns ? "--warn" : "--soft");
     ctx.fillText(text, left, bbox.top - 5 * dpr, end - left);
   }
   ctx.restore();
@@ -129,15 +128,15 @@ function drawMarks(u, marks) {
 // Set the text of a group of marks, and the pixels at which the text starts and ends.
 function placed(ctx, group, right) {
   const counts = new Map();
-  for (const kind of group.kinds) counts.set(kind, (counts.get(kind) ?? 0) + 1);
-  group.text = [...counts].map(([kind, n]) => kind.replace("_", " ") + (n > 1 ? ` ×${n}` : "")).join(", ");
+  for (const text of group.texts) counts.set(text, (counts.get(text) ?? 0) + 1);
+  group.text = [...counts].map(([text, n]) => text + (n > 1 ? ` ×${n}` : "")).join(", ");
   const width = ctx.measureText(group.text).width;
   group.left = Math.max(0, Math.min(group.left, right - width));
   group.end = Math.min(right, group.left + width);
   return group;
 }
 
-// data: the columns for uPlot, x first. series: [{name, k: number of its colour}]. marks: [{at, kind}]. of: what x is.
+// data: the columns for uPlot, x first. series: [{name, k: number of its colour}]. marks: [{at, text, warns}]. of: what x is.
 // here: the index of the point that the legend shows while no point is under the cursor; null: the last one.
 export function Chart({ title, data, series, marks = [], time = false, asPercent = false, of = time ? "Time" : "Example", here = null }) {
   const box = useRef(), plot = useRef(null), shown = useRef(marks);

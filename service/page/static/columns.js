@@ -23,7 +23,7 @@ export function Columns({ model }) {
   if (!columns.length) return html`<p class="soft">The columns of this model have no names.</p>`;
   const leave = columns.filter(useless);
   return html`<section>${leave.length > 0 && html`<ul class="warnings" aria-label="Columns to leave out">${leave.map((c) => html`<li key=${c.name}>Leave <b><${Name} of=${c.name} cut=${40} /></b> out of a new model: ${useless(c)}.</li>`)}</ul>`}
-    <p class="soft">Numbers are means with deviations, of the first examples, from which the model took its scales. Other shares are of the examples that the model keeps; these are doubtful more often than usual. The effect of a column: the share of the kept examples that the model would predict otherwise without the column. To leave a column out, import the file into a new model: a model keeps its columns.</p>
+    <p class="soft">Numbers are means with deviations, of the first examples, from which the model took its scales. Other shares are of the examples that the model keeps; these are doubtful more often than usual. The effect of a column: the share of the kept examples that the model would predict otherwise without the column. A model keeps its columns: to leave one out, <a href="#/data">import the file into a new model</a>.</p>
     <div class="scroll" tabindex="0" role="group" aria-label="Columns"><table>
     <thead><tr><th scope="col">Column</th><th scope="col">What it is</th><th scope="col">Usual values</th><th scope="col" class="number">Missing</th><th scope="col" class="number">Effect</th></tr></thead>
     <tbody>${columns.map((column) => html`<tr key=${column.name}><th scope="row"><${Name} of=${column.name} cut=${40} /></th>

@@ -16,12 +16,16 @@ const bySolver = (all) => Object.fromEntries(Object.values(all).filter((it) => i
   return several.map((name) => [name, it]);
 }));
 
-// said: the configuration without its defaults; a change of it loads the settings again.
-export function Configuration({ model, configuration: said, classes, changed }) {
+// said: the configuration without its defaults; a change of it loads the settings again. part: whose form the address opens.
+export function Configuration({ model, configuration: said, part, classes, changed }) {
   const [edited, setEdited] = useState(null), [found, setFound] = useState(null), [error, setError] = useState(null);
   useEffect(() => {
     Promise.all([schemas(), ask("GET", `models/${path(model)}?full=true`)]).then(([all, { configuration }]) => setFound({ all, configuration }), setError);
   }, [model, JSON.stringify(said)]);
+  useEffect(() => {
+    const group = found && bySolver(found.all)[found.configuration.solver]["x-groups"].find((it) => it.parts.includes(part));
+    if (group && may("admin")) setEdited({ name: part, group });
+  }, [part, Boolean(found)]);
   if (!found) return error ? html`<${Problem} error=${error} />` : html`<p class="waiting">Loading…</p>`;
   const { all, configuration } = found, solvers = bySolver(all), schema = solvers[configuration.solver];
   const grouped = schema["x-groups"].flatMap((group) => group.parts), own = Object.keys(configuration).filter((name) => !grouped.includes(name));
@@ -32,7 +36,7 @@ export function Configuration({ model, configuration: said, classes, changed }) 
       <td>${name in said ? html`<b><bdi>${words(configuration[name])}</bdi></b>` : html`<span class="soft"><bdi>${words(configuration[name])}</bdi></span>`}</td>
       <td>${may("admin") && (schema["x-fixed"].includes(name) ? html`<small>fixed</small>` : html`
         <button class="plain" aria-label=${`Change ${spoken(name)}`} onClick=${() => setEdited({ name, group })}>Change</button>`)}</td></tr>`)}</tbody></table></div>`)}
-    ${edited && html`<${Edit} model=${model} ...${edited} schema=${of(edited.name)} all=${all} classes=${namesOf(classes)} before=${configuration[edited.name]} changed=${changed} close=${() => setEdited(null)} />`}</section>`;
+    ${edited && html`<${Edit} model=${model} ...${edited} schema=${of(edited.name)} all=${all} classes=${namesOf(classes)} before=${configuration[edited.name]} changed=${changed} close=${() => { setEdited(null); if (part) location.replace(fold(model, "settings")); }} />`}</section>`;
 }
 
 // A setting that takes effect at once needs no challenger.

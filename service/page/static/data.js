@@ -2,17 +2,16 @@
 
 import { html, useEffect, useRef, useState } from "./vendor/htm-preact.js";
 import { ask, may, path } from "./api.js";
-import { announce, Bar, count, link, NAME, plural, Problem, REASONS, usePolled, Warnings } from "./parts.js";
+import { announce, Bar, count, link, Listed, NAME, plural, Problem, REASONS, shownLabel, usePolled, Warnings } from "./parts.js";
 import { Lacking } from "./promise.js";
 import { Preview, Vectors } from "./preview.js";
-import { guess, linesOf, open, readAs } from "./read.js";
+import { guess, labelOf, linesOf, open, readAs } from "./read.js";
 import { standing } from "./standing.js";
-import { configurationFor, create, featuresOf, nameOf, Upload } from "./upload.js";
+import { configurationFor, featuresOf, nameOf, Upload } from "./upload.js";
 
 const LOOKED_AT = 1000; // number of rows that are read for the preview and to guess the kind of each column
 const FIGURES_MS = 5_000; // time between two requests for the state of a model after an upload
-const OUTSIDE_SHOWN = 10; // maximum number of names listed as outside everything learned
-const LABELS_SHOWN = 5; // maximum number of labels whose rows are counted on the page
+const CLASSES_MAX = 10; // maximum number of classes whose probabilities are columns of a file of predictions (as in the commands)
 const REFUSED_SHOWN = 1000; // maximum number of refused rows listed
 const uploads = []; // all uploads since the page was loaded, newest first
 const listeners = new Set();
@@ -66,26 +65,19 @@ function Plan({ chosen, model, take, close }) {
     if (separator !== source.separator || missing !== source.missing) take(file, { separator, missing }, Object.fromEntries(given.map((c) => [c.name, c.use])));
   };
   const [stops, setStops] = useState(false);
-  const [target, setTarget] = useState(model ?? (may("admin") ? "" : null));
+  const [overview, lost] = usePolled(() => ask("GET", "overview"), null), all = overview?.models ?? [];
+  const models = all.filter((m) => m.state === "serving").map((m) => m.model); // the models that can learn now
+  const [chosenModel, setTarget] = useState(model ?? (may("admin") ? "" : null)), target = chosenModel ?? models[0] ?? null;
   const [fresh, setFresh] = useState(() => file.name.replace(/\.[^.]*$/, "").replace(/[^A-Za-z0-9._-]+/g, "-").replace(/^[^A-Za-z0-9]+/, "").slice(0, 64) || "data");
-  const [models, setModels] = useState([]), [taken, setTaken] = useState([]); // the models that can learn now; the names of all models
   const [labelled, setLabelled] = useState(source.kind === "libsvm");
   const [error, setError] = useState(null);
   const [busy, setBusy] = useState(false);
-  const [seen, setSeen] = useState(null); // {model, costs}: the chosen model, as the server described it last
-  useEffect(() => {
-    ask("GET", "overview").then((found) => {
-      const names = found.models.filter((m) => m.state === "serving").map((m) => m.model);
-      setModels(names);
-      setTaken(found.models.map((m) => m.model));
-      setTarget((was) => was ?? names[0] ?? null);
-    }, setError);
-  }, []);
+  const [seen, setSeen] = useState(null); // {model, costs, classes}: the chosen model, as the server described it last
   useEffect(() => {
     let left = false;
-    if (target) ask("GET", `models/${path(target)}`).then(({ configuration, features }) => {
+    if (target) ask("GET", `models/${path(target)}`).then(({ configuration, features, classes }) => {
       if (left) return;
-      setSeen({ model: target, costs: configuration.costs });
+      setSeen({ model: target, costs: configuration.costs, classes });
       const known = new Set(features?.fields?.map((field) => field.name)); // what the model has learned as a feature stays a feature
       setColumns((was) => was.map((c) => (["label", "leave"].includes(c.use) && known.has(c.name) ? { ...c, use: "feature" } : c)));
     }, setError);
@@ -101,13 +93,13 @@ function Plan({ chosen, model, take, close }) {
     try {
       let to = target, form, dim = 0, base = 0;
       if (target === "") {
-        if (taken.includes(fresh)) throw new Error(`There is already a model ${fresh}. Choose it in the list, or give the new model another name`);
+        if (all.some((m) => m.model === fresh)) throw new Error(`There is already a model ${fresh}. Choose it in the list, or give the new model another name`);
         to = fresh;
         let size = rows.length;
         if (size >= LOOKED_AT) { size = 0; for await (const line of linesOf(file)) if (line) size++; }
         const made = await configurationFor(source, columns, size);
-        await create(to, made.configuration);
-        form = made.form;
+        await ask("PUT", `models/${path(to)}`, made.configuration);
+        ({ form, dim = 0 } = made);
       } else {
         const { configuration } = await ask("GET", `models/${path(to)}`);
         form = configuration.features.type;
@@ -117,7 +109,7 @@ function Plan({ chosen, model, take, close }) {
         if (source.kind !== "libsvm" && form !== "named" && form !== "text" && features.length !== dim) throw new Error(`${to} takes ${dim} features; ${features.length} columns are chosen`);
         if (source.kind === "libsvm" && form !== "named") base = rows.every((r) => r.indices.every((i) => i > 0)) && rows.some((r) => r.indices.some((i) => i === dim)) ? 1 : 0;
       }
-      const plan = { file, source, columns, model: to, form, dim, base, name, labelled, route, stops };
+      const plan = { file, source, columns, model: to, form, dim, base, name, labelled, route, stops, more: route !== "learn" && seen.classes.length <= CLASSES_MAX ? { probabilities: true } : {} };
       const upload = new Upload(plan, changed);
       upload.number = uploads.length;
       uploads.unshift(upload);
@@ -136,7 +128,7 @@ function Plan({ chosen, model, take, close }) {
     ${columns.length > 0 ? html`<${Preview} columns=${columns} rows=${rows} source=${source} use=${use} choose=${choose} />`
     : html`<${Vectors} rows=${rows} labelled=${labelled} setLabelled=${setLabelled} />`}
     ${broken.length > 0 && html`<p class="problem">${plural(broken.length, "row")} of the first ${count(rows.length + broken.length)} cannot be read. Row ${count(broken[0].number)}: ${broken[0].why}.</p>`}
-    <p>${said && html`The label is <b><bdi>${said.name.slice(0, 60)}</bdi></b>. `}${label ? "The model learns the rows with a label, in order. Rows without a label go to the pool." : asks ? "No column is the label. Predict the rows, or send them to the pool for labelling." : "No column is the label, so all rows go to the pool for labelling."}</p>
+    <p>${said && html`The label is <b><bdi>${said.name.slice(0, 60)}</bdi></b>: <${Listed} of=${[...new Set(said.cells.map((v) => shownLabel(labelOf(v))))].sort().map((name) => [name])} />. `}${label ? "The model learns the rows with a label, in order. Rows without a label go to the pool." : asks ? "No column is the label. Predict the rows, or send them to the pool for labelling." : "No column is the label, so all rows go to the pool for labelling."}</p>
     <form class="row" onSubmit=${(e) => { e.preventDefault(); begin(ways[0][0]); }}><label>Model <select aria-label="Model" value=${target ?? ""} onChange=${(e) => setTarget(e.target.value)}>${may("admin") && html`<option value="">New model</option>`}
         ${models.map((m) => html`<option value=${m}>${m}</option>`)}</select></label>
       ${target === "" && html`<label>Name <input value=${fresh} pattern=${NAME} title="letters, digits, . _ and -, beginning with a letter or a digit" maxlength="64" required onInput=${(e) => setFresh(e.target.value)} /></label>`}
@@ -144,7 +136,7 @@ function Plan({ chosen, model, take, close }) {
         <option value="aside">go into a file</option><option value="stop">stop the upload</option></select></label>
       ${ways.map(([route, word, title], i) => html`<button key=${route} type=${i ? "button" : "submit"} class=${i ? "" : "main"} title=${title} disabled=${busy || !ready}
         onClick=${i ? () => begin(route) : null}>${busy && !i ? "Preparing (a new solver may have to compile)" : word}</button>`)}</form>
-    <${Problem} error=${error} /></section>`;
+    <${Problem} error=${error ?? lost} /></section>`;
 }
 
 // The state of a model after the rows were sent, and the next steps.
@@ -153,9 +145,12 @@ function Outcome({ model }) {
   if (!figures) return null;
   const said = standing({ figures });
   return html`<p><b>${said.first}</b>${[said.more, ...said.rest].join("; ")}.</p>
-    <ul class="steps" aria-label="Next steps"><li><a class="button main" href=${link(model)}>See what it learned</a></li>
+    <ul class="steps" aria-label="Next steps"><li><a class="button main" href=${link(model)}>${figures.examples ? "See what it learned" : "See the model"}</a></li>
     ${figures.pool.size > 0 && html`<li><a class="button" href=${link(model, "label")}>Label ${plural(figures.pool.size, "question")}</a></li>`}</ul>`;
 }
+
+// The names of a count of rows, each with its number, the most frequent first.
+const counted = (rows) => [...rows].sort((a, b) => b[1] - a[1]).map(([name, n]) => [name, ` in ${plural(n, "row")}`]);
 
 function Progress({ upload }) {
   const { state, file } = upload;
@@ -182,21 +177,23 @@ function Progress({ upload }) {
     changed();
   };
   const counts = upload.answered ? [plural(upload.answered.rows.size, word), upload.questions && `${count(upload.questions)} to the pool`].filter(Boolean)
-    : [upload.learned && `${count(upload.learned)} learned`, upload.offered && `${count(upload.offered)} to the pool`, upload.repeated && `${count(upload.repeated)} already there`, !upload.sent && "nothing sent yet"].filter(Boolean);
+    : [upload.learned && `${count(upload.learned)} learned`, upload.offered && `${count(upload.offered)} to the pool`, upload.repeated && `${count(upload.repeated)} already there`, !upload.sent && (state === "done" ? "nothing sent" : "nothing sent yet")].filter(Boolean);
   return html`<section class="card upload" aria-label=${`${file.name}, ${state}`} style=${{ marginTop: "0.9rem" }}>
     <div class="row"><h2><bdi>${file.name}</bdi> to <a href=${`#/models/${path(upload.model)}`}><bdi>${upload.model}</bdi></a></h2><span class="soft">${state}</span><span class="room"></span>
       ${state === "running" && html`<button onClick=${() => upload.stop()}>Stop</button>`}${state === "stopped" && html`<button onClick=${() => upload.resume()}>Resume</button>`}
       ${upload.answered && state === "done" && html`<button class="main" onClick=${() => save(`${word}s.csv`, upload.answered.file(upload.source))}>Save as CSV</button>`}</div>
     <${Bar} value=${state === "done" ? 1 : upload.read} max=${state === "done" ? 1 : total || 1e9} label=${`rows of ${file.name} that were sent`} />
-    <p>${total ? `${plural(total, "row")}: ` : ""}${counts.join(", ")}${upload.refusedCount ? html`, <span class="problem">${count(upload.refusedCount)} refused</span>` : ""}.</p>
-    ${upload.answered?.labels.size > 0 && html`<p>${[...upload.answered.labels].sort((a, b) => b[1] - a[1]).slice(0, LABELS_SHOWN).map(([label, n], i) => html`${i ? ", " : ""}<bdi>${label.slice(0, 60)}</bdi> in ${plural(n, "row")}`)}${upload.answered.labels.size > LABELS_SHOWN ? ", …" : ""}.</p>`}
+    <p>${total ? `${plural(total, "row")}: ` : ""}${counts.join(", ")}${upload.refusedCount ? html`, <span class="problem">${count(upload.refusedCount)} refused (row ${count(upload.refused[0].number)}: ${upload.refused[0].reason})</span>` : ""}.</p>
+    ${upload.answered?.labels.size > 0 && html`<p><${Listed} of=${counted(upload.answered.labels)} />.</p>`}
+    ${upload.answered?.gains.length > 0 && html`<p><b>${count(upload.answered.gains.length)} of ${plural(upload.answered.rows.size, "row")} ${upload.answered.gains.length === 1 ? "is" : "are"} worth a look.</b> Sort the saved file by <code>rank</code>: rank 1 gains most.</p>`}
     ${upload.answered?.reasons.size > 0 && html`<p class="soft">Reasons: ${[...upload.answered.reasons].sort((a, b) => b[1] - a[1]).map(([reason, n]) => `${REASONS[reason]} in ${plural(n, "row")}`).join(", ")}.</p>`}
-    ${state === "done" && upload.questions > 0 && html`<p><a class="button" href=${link(upload.model, "label")}>Label ${plural(upload.questions, "question")}</a></p>`}
+    ${state === "done" && html`<p>${upload.alerts > 0 && html`<a class="button" href=${link(upload.model, "decide")}>Work off ${plural(upload.alerts, "alert")}</a> `}
+      ${upload.questions > 0 && html`<a class="button" href=${link(upload.model, "label")}>Label ${plural(upload.questions, "question")}</a>`}</p>`}
     <${Problem} error=${upload.error ?? upload.away} />
     <${Warnings} of=${upload.warnings ?? []} />
     ${state === "done" && !upload.answered && html`<${Outcome} model=${upload.model} />`}
     <${Lacking} labels=${upload.lacking} />
-    ${upload.outside.size > 0 && html`<p>Outside of what the model has learned: ${[...upload.outside].slice(0, OUTSIDE_SHOWN).map(([name, n], i) => html`${i ? ", " : ""}<bdi>${String(name).slice(0, 60)}</bdi> in ${plural(n, "row")}`)}${upload.outside.size > OUTSIDE_SHOWN ? ", …" : ""}.</p>`}
+    ${upload.outside.size > 0 && html`<p>Outside of what the model has learned: <${Listed} of=${counted(upload.outside)} />.</p>`}
     ${upload.refused.length > 0 && html`<p><button onClick=${() => save("refused.jsonl", upload.refusedFile())}>Save the refused rows</button></p>
       <details><summary>Show the refused rows</summary><div class="behind" tabindex="0" role="group" aria-label="Refused rows"><table>
       <thead><tr><th scope="col" class="number">Row</th><th scope="col">Id</th><th scope="col">Reason</th></tr></thead>

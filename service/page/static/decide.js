@@ -7,7 +7,7 @@ import { ask, may, path } from "./api.js";
 import { Chart } from "./charts.js";
 import { announce, count, figure, Instead, Name, percent, plural, Problem, usePolled } from "./parts.js";
 import { Coverage } from "./promise.js";
-import { fold } from "./standing.js";
+import { form } from "./standing.js";
 
 const EVERY_MS = 5000, CURVE_MS = 15_000; // times between two requests for the figures, and for the curve
 
@@ -24,8 +24,8 @@ export function Decide({ model }) {
     ${!two && Object.entries(metrics.classes ?? {}).filter(([, it]) => it.long?.curve.length).map(([name, { long: { curve } }]) => html`
       <${PrecisionRecall} key=${name} title=${`Precision of ${name}, by recall in %`} precision=${curve.map((p) => p.precision)} recall=${curve.map((p) => p.recall)} />`)}
     ${!two && !metrics.decisions && html`<p class="empty">${classes.length < 2 ? "Decisions begin when the model knows two classes." : html`
-      This model predicts the most probable class. Say in <a href=${fold(model, "settings")}>its settings</a> what errors cost, and it decides by the costs.`}</p>`}
-    <p class="soft">Costs, capacities and promises are <a href=${fold(model, "settings")}>settings of the model</a>.${!alerts && " With a capacity for a class, each decision for it becomes an alert here, for a person to work off."}</p></div>`;
+      This model predicts the most probable class. Say in <a href=${form(model, "costs")}>its settings</a> what errors cost, and it decides by the costs.`}</p>`}
+    <p class="soft"><a href=${form(model, "costs")}>Costs</a>, <a href=${form(model, "capacity")}>capacities</a> and <a href=${form(model, "promise")}>promises</a> are settings of the model.${!alerts && " With a capacity for a class, each decision for it becomes an alert here, for a person to work off."}</p></div>`;
 }
 
 const share = (v) => `${+(100 * v).toFixed(1)} %`;
@@ -62,7 +62,7 @@ function Threshold({ model, configuration, again }) {
   const rows = [[present ? null : "chosen threshold", by(i)], ["present rule", rules.present], ["best threshold", by(curve.cost.indexOf(Math.min(...curve.cost)))], [`always ${other}`, rules.never], [`always ${name}`, rules.always], ["always ask", rules.ask]];
   const x = curve.threshold.map((v) => 100 * v), flat = (v) => x.map(() => v), asks = costs.ask !== null;
   const doubt = (curve.missed_cost[i] * costs.false) / (curve.missed_cost[i] + costs.false); // expected cost of either decision at the threshold
-  const limited = configuration.capacity || configuration.promise;
+  const limited = configuration.capacity || (asks && configuration.promise);
   const lines = [["by threshold", curve.cost, 1], [`always ${other}`, flat(rules.never.cost), 2, [6, 4]], ...(asks ? [["always ask", flat(costs.ask), 3, [2, 4]]] : [])];
   return html`<section class="card" aria-label="Threshold">${title}
     <p class="row"><label>Decide <select aria-label="Class with the threshold" value=${name} onChange=${(e) => { setOf(e.target.value); setAt(null); }}>${[name, other].sort().map((it) => html`<option value=${it} selected=${it === name}>${it}</option>`)}</select></label>
@@ -70,7 +70,7 @@ function Threshold({ model, configuration, again }) {
     <input id="threshold" ref=${slider} type="range" min="0" max=${x.length - 1} step="1" value=${i} aria-valuetext=${`${share(t)}, costs ${costsOf(t)}`} onInput=${(e) => setAt(Number(e.target.value))} />
     <p>This threshold corresponds to costs <b>${costsOf(t)}</b>: ${t <= 0.5 ? than((1 - t) / t, html`missed <bdi>${name}</bdi>`, "false") : than(t / (1 - t), html`false <bdi>${name}</bdi>`, "missed")}.
       ${asks && (costs.ask < doubt ? ` Around the threshold the model asks a person, whose look costs ${figure(costs.ask)}.` : ` ${limited ? "By its costs alone, the model never asks" : "The model never asks"}: a person's look costs ${figure(costs.ask)}, and an error in the most doubtful case ${figure(doubt)} on average.`)}
-      ${limited && " Beyond a limit of a decision, and where a promise cannot be kept, a person is asked too; the figures below leave that out."}</p>
+      ${limited && ` ${asks ? "Beyond a limit of a decision, and where a promise cannot be kept, a person is asked too" : "Beyond a capacity the model takes the next best decision"}; the figures below leave that out.`}</p>
     ${may("admin") && html`<p class="row"><button class="main" disabled=${present && configuration.costs} onClick=${use}>Use these costs</button>
       ${!present && html`<button onClick=${() => setAt(null)}>Back to the present threshold</button>`}
       <span class="soft">${!configuration.costs ? html`Drag the slider to the probability from which <bdi>${name}</bdi> shall be decided.` : present ? "This is the present threshold. Drag the slider to see another." : "The model does not learn again, and predicts as before; only its decisions change."}</span></p>`}
@@ -82,7 +82,7 @@ function Threshold({ model, configuration, again }) {
         ${asks && html`<th scope="col" class="number">Asked</th>`}</tr></thead>
       <tbody>${rows.filter(([word, rule]) => word && rule).map(([word, rule]) => html`<tr key=${word}><th scope="row"><bdi>${word}</bdi></th><td class="number">${figure(rule.cost)}</td>${[rule.right + rule.false, rule.right, rule.missed, ...(asks ? [rule.asked] : [])].map((v) => html`
         <td class="number">${count(+(1000 * v).toFixed(1))}</td>`)}</tr>`)}</tbody></table></div>
-    <div class="grid"><${Chart} title="Cost of an example, by threshold in %" of="Threshold, %" here=${i} marks=${[...(threshold === null ? [] : [{ at: 100 * threshold, kind: "now" }]), ...(present ? [] : [{ at: x[i], kind: "chosen" }])]}
+    <div class="grid"><${Chart} title="Cost of an example, by threshold in %" of="Threshold, %" here=${i} marks=${[...(threshold === null ? [] : [{ at: 100 * threshold, text: "now" }]), ...(present ? [] : [{ at: x[i], text: "chosen" }])]}
       data=${[x, ...lines.map(([, values]) => values)]} series=${lines.map(([word, , k, dash]) => ({ name: word, k, dash }))} />
       <${PrecisionRecall} title="Precision, by recall in %" precision=${curve.precision} recall=${curve.recall} at=${curve.recall[i]} mark=${present ? "now" : "chosen"} /></div></section>`;
 }
@@ -91,7 +91,7 @@ function Threshold({ model, configuration, again }) {
 function PrecisionRecall({ title, precision, recall, at = null, mark }) {
   const points = new Map(recall.map((r, i) => [r, precision[i]]).filter(([r, p]) => r !== null && p !== null).sort(([a], [b]) => a - b));
   const x = [...points.keys()];
-  return html`<${Chart} title=${title} of="Recall, %" asPercent=${true} here=${at === null ? null : x.indexOf(at)} marks=${at === null ? [] : [{ at: 100 * at, kind: mark }]}
+  return html`<${Chart} title=${title} of="Recall, %" asPercent=${true} here=${at === null ? null : x.indexOf(at)} marks=${at === null ? [] : [{ at: 100 * at, text: mark }]}
     data=${[x.map((r) => 100 * r), [...points.values()]]} series=${[{ name: "precision", k: 1 }]} />`;
 }
 

@@ -1,7 +1,7 @@
 // Show an x as a picture, as text, or as a table of names and values. Markup in an x is shown as text.
 
 import { html, useLayoutEffect, useRef } from "./vendor/htm-preact.js";
-import { count, figure } from "./parts.js";
+import { figure, plural } from "./parts.js";
 
 const ROWS_MAX = 200; // maximum number of rows in a table
 const SIDE = 280; // pixels, the longer side of a picture
@@ -98,5 +98,5 @@ export function Example({ x, told = null, show, usual = null, side = SIDE, most 
     ${short.length > 0 && html`<div class="within" tabindex="0" role="group" aria-label="Features"><table><thead><tr><th scope="col">Feature</th><th scope="col">Value</th>${usual && html`<th scope="col">Range so far</th>`}</tr></thead>
       <tbody>${short.map(([name, value]) => html`<tr><th scope="row"><bdi>${name.slice(0, 200)}</bdi></th><td class="value"><${Value} value=${value} origins=${origins} /></td>
         ${usual && html`<td>${typeof value === "number" && usual.of(name) ? html`<${UsualBar} value=${value} usual=${usual.of(name)} />` : ""}</td>`}</tr>`)}</tbody></table></div>`}
-    ${all.length > most + long.length && html`<p class="soft">${count(all.length - most)} more features.</p>`}</div>`;
+    ${all.length > most + long.length && html`<p class="soft">${plural(all.length - most, "more feature")}.</p>`}</div>`;
 }

@@ -2,7 +2,7 @@
 // question with one key.
 
 import { html, useEffect, useRef, useState } from "./vendor/htm-preact.js";
-import { ask, insist, path, who } from "./api.js";
+import { ask, insist, may, path, who } from "./api.js";
 import { Answers } from "./answers.js";
 import { Conflicts } from "./conflicts.js";
 import { Effect, useEffects } from "./effects.js";
@@ -12,6 +12,7 @@ import { ACTIONS, Keys, keysOf, useKeys } from "./keys.js";
 import { announce, Name, plural, Problem, same, shownLabel, typedLabel, usePolled } from "./parts.js";
 import { Questions } from "./questions.js";
 import { Retraining } from "./retraining.js";
+import { form } from "./standing.js";
 import { Why } from "./why.js";
 
 const STRATEGIES = { active: "most uncertain", random: "random", autoactive: "most uncertain of a sample" };
@@ -75,9 +76,10 @@ function Work({ model, annotator, leave }) {
   // Show no question before the classes are known. The question's keys would do nothing.
   const now = questions.current, present = figures && now?.present, question = undoing ?? present ?? null;
   for (const { id, x } of now?.waiting ?? []) usual.current.add(id, x);
-  const classes = withNew(figures?.classes ?? [], more);
+  const known = [figures, effects.figures].map((it) => it?.classes ?? []).sort((a, b) => b.length - a.length)[0]; // the newest: classes only come
+  const classes = withNew(known, more);
   const declared = figures?.configuration.classes ?? null;
-  const keys = keysOf(model, classes);
+  const keys = keysOf(model, known); // in the model's order, which is the same for everybody; a typed label gets its key when the model knows it
   const lease = present?.lease ?? null;
   useEffect(() => { if (lease && !undoing) announce(`Next question; ${now.waiting.length - 1} more ready`); }, [lease]);
 
@@ -202,7 +204,8 @@ function Work({ model, annotator, leave }) {
         pick=${(answered) => setUndoing(answered)} gone=${(id) => setGiven((was) => was.filter((g) => g.id !== id))} />
       <section class="card"><h2>Settings</h2>
         <label>Questions <select value=${strategy} onChange=${(e) => setStrategy(e.target.value)}>${Object.entries(STRATEGIES).map(([name, word]) => html`<option value=${name}>${word}</option>`)}</select></label>
-        <p>Annotator <bdi>${annotator}</bdi> <button class="plain" onClick=${leave}>Change annotator</button></p></section>
+        <p>Annotator <bdi>${annotator}</bdi> <button class="plain" onClick=${leave}>Change annotator</button></p>
+        ${may("admin") && html`<p><a href=${form(model, "show")}>How an x is shown</a></p>`}</section>
     </aside></div>
     ${open.keys && html`<${Keys} model=${model} classes=${classes} keys=${keys} changed=${again} close=${() => setOpen((was) => ({ ...was, keys: false }))} />`}`;
 }

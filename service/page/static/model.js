@@ -15,18 +15,19 @@ import { Segments } from "./segments.js";
 import { standing, steps, suspectsOf, usualClass } from "./standing.js";
 
 const SOURCES = ["streamed", "queried", "random"];
+const WARNING = new Set(["drift", "alarm", "input_alarm"]); // kinds of marks in the colour of warnings
 const SUSPECTS_MS = 30_000; // time between two requests for suspects
 
-// fold: the name of the fold that the address names; the view opens it.
-export function Model({ model, fold }) {
+// fold, part: the fold that the address names, and the part of the settings; the view opens both.
+export function Model({ model, fold, part }) {
   const [{ figures, history, shadows, error, open }, again] = useLive(model);
-  const [suspects] = usePolled(() => suspectsOf(model), SUSPECTS_MS, [model]);
+  const [suspects] = usePolled(() => figures && suspectsOf(model, figures), SUSPECTS_MS, [model, Boolean(figures)]);
   const [overTime, setOverTime] = useState(false);
   if (!figures || !history) return html`<${Instead} title=${model} error=${error} again=${again} />`;
-  const { metrics } = figures, inputs = figures.novelty?.alarm, { curve } = history, rivals = Object.keys(shadows?.shadows ?? {}).length;
+  const { metrics } = figures, inputs = figures.novelty?.alarm, { curve } = history, rivals = Object.keys(shadows?.shadows ?? {});
   const x = overTime ? curve.at_ms.map((ms) => ms / 1000) : curve.examples;
-  const marks = [...history.marks, ...history.snapshots.map((position) => ({ kind: "snapshot", position, ...near(curve, position) }))]
-    .map((m) => ({ kind: m.kind, at: overTime ? m.at_ms / 1000 : m.examples }));
+  const marks = [...history.marks, ...history.snapshots.map((position) => ({ text: "snapshot", position, ...near(curve, position) }))]
+    .map((m) => ({ text: m.text, warns: WARNING.has(m.kind), at: overTime ? m.at_ms / 1000 : m.examples }));
   const more = { marks, time: overTime }, usual = usualClass(metrics.confusion);
   const sources = SOURCES.filter((name) => curve[name].some((v) => v !== null));
   const said = standing({ figures, history, suspects });
@@ -61,10 +62,10 @@ export function Model({ model, fold }) {
       ${metrics.alarm && history.alarm && html`<${AlarmPath} title="How close to an alarm" path=${history.alarm} level=${metrics.alarm.level}
         ...${more} at=${(n) => (overTime ? near(curve, n, "examples").at_ms / 1000 : n)} />`}
       ${inputs && history.input_alarm && html`<${AlarmPath} title="How close to an alarm about inputs" path=${history.input_alarm} level=${inputs.level} of="x seen" />`}
-      <${Happened} model=${model} history=${history} drifted=${metrics.drift.flagged || metrics.alarm?.flagged} changed=${inputs?.flagged} again=${again} /></${Fold}>
-    ${rivals > 0 && html`<${Fold} name="challengers" title="Challengers" wanted=${fold} shown=${true} said=${plural(rivals, "challenger")}>
+      <${Happened} model=${model} history=${history} rivals=${rivals} drifted=${metrics.drift.flagged || metrics.alarm?.flagged} changed=${inputs?.flagged} again=${again} /></${Fold}>
+    ${rivals.length > 0 && html`<${Fold} name="challengers" title="Challengers" wanted=${fold} shown=${true} said=${plural(rivals.length, "challenger")}>
       <${Rivals} history=${history} overTime=${overTime} more=${more} /><${Challengers} model=${model} shadows=${shadows} again=${again} /></${Fold}>`}
-    <${Fold} name="settings" title="Settings" wanted=${fold}><${Configuration} model=${model} classes=${figures.classes} configuration=${figures.configuration} changed=${again} /></${Fold}>
+    <${Fold} name="settings" title="Settings" wanted=${fold}><${Configuration} model=${model} part=${part} classes=${figures.classes} configuration=${figures.configuration} changed=${again} /></${Fold}>
     <${Fold} name="machine" title="Machine" wanted=${fold} said=${`${count(figures.support_vectors)} support vectors, ${(figures.memory_bytes / 2 ** 20).toFixed(1)} MiB`}>
       <${Machine} figures=${figures} curve=${{ ...curve, x }} more=${more} /></${Fold}>
     <${Fold} name="code" title="Send by code" wanted=${fold} shown=${!figures.examples}><${Code} model=${model} /></${Fold}></div>`;

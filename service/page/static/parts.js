@@ -35,6 +35,9 @@ export const Name = ({ of, cut = 80 }) => {
   return html`<bdi title=${text.length > cut ? text : null}>${text.length > cut ? `${text.slice(0, cut)}…` : text}</bdi>`;
 };
 
+// The first of several names, with commas. of: [name, text behind it].
+export const Listed = ({ of, most = 10 }) => html`${of.slice(0, most).map(([name, more = ""], i) => html`${i ? ", " : ""}<bdi>${String(name).slice(0, 60)}</bdi>${more}`)}${of.length > most ? ", …" : ""}`;
+
 // The `pattern` of a field for the name of a model or a challenger: the server's rule for names.
 export const NAME = "[A-Za-z0-9][A-Za-z0-9._\\-]*";
 
@@ -75,7 +78,7 @@ export const Problem = ({ error, again }) => error && html`
     ${again && html` <button class="plain" onClick=${again}>Try again</button>`}</p>`;
 
 // Warnings about columns and classes, one sentence each.
-export const Warnings = ({ of }) => of.length > 0 && html`<ul class="warnings" aria-label="Warnings">${of.map((text) => html`<li><bdi>${text}</bdi></li>`)}</ul>`;
+export const Warnings = ({ of }) => of.length > 0 && html`<ul class="warnings" aria-label="Warnings">${of.map((text) => html`<li><bdi>${text.replaceAll("`", "")}</bdi></li>`)}</ul>`;
 
 const FOLDS = "hinged-folds"; // name in localStorage: which folds the user has opened or closed
 function foldsKept() {
@@ -107,12 +110,13 @@ export function Fold({ name, title, said, wanted, shown = false, children }) {
 export const Instead = ({ title, error, again }) => html`<h1 class=${error ? "" : "hidden"}><bdi>${title}</bdi></h1>
   ${error ? html`<${Problem} error=${error} again=${again} />` : html`<p class="waiting">Loading…</p>`}`;
 
-// Call `work` now, and then every `ms` while the tab is visible. Returns [last result, last error, function to call
-// now].
+// Call `work` now, and then every `ms` while the tab is visible; only once without `ms`. Returns [last result, last error,
+// function to call now].
 export function usePolled(work, ms, on = []) {
   const [found, setFound] = useState(undefined);
   const [error, setError] = useState(null);
-  const run = useRef(() => {});
+  const run = useRef(() => {}), newest = useRef();
+  newest.current = work;
   useEffect(() => {
     let ended = false, timer = null, busy = false, once_more = false;
     setFound(undefined);
@@ -121,13 +125,13 @@ export function usePolled(work, ms, on = []) {
       if (busy) { once_more = true; return; }
       busy = true;
       try {
-        const got = await work();
+        const got = await newest.current();
         if (!ended) { setFound(got); setError(null); }
       } catch (caught) {
         if (!ended) setError(caught);
       }
       busy = false;
-      if (ended) return;
+      if (ended || !(ms || once_more)) return;
       timer = setTimeout(() => (document.hidden ? (timer = setTimeout(go, ms)) : go()), once_more ? 50 : ms);
       once_more = false;
     };
@@ -143,7 +147,10 @@ export function usePolled(work, ms, on = []) {
 // dialog.
 export function Dialog({ title, close, children }) {
   const box = useRef();
-  useLayoutEffect(() => { box.current.showModal(); }, []);
+  useLayoutEffect(() => {
+    box.current.showModal();
+    box.current.querySelector("form :is(input, select, textarea)")?.focus();
+  }, []);
   return html`<dialog ref=${box} aria-label=${title} onClose=${close}
     onClick=${(e) => e.target === box.current && box.current.close()}>
     <header><h2>${title}</h2><button class="plain" aria-label="Close" onClick=${() => box.current.close()}>×</button></header>

@@ -66,19 +66,22 @@ export function gained({ curve }, { accuracy, examples: size }, examples) {
   return { gain: compared(now, n, before, m) ? (now - before) / hundreds : 0, most: (now - before + Z * error) / hundreds };
 }
 
-// The challenger that leads the champion beyond chance by most: {name, lead}. Null if no challenger leads.
+// A figure by which challengers are compared, as a number: a cost, or a share in percent.
+export const amount = (figure, v) => (figure === "cost" ? String(+v.toPrecision(3)) : (100 * v).toFixed(1));
+
+// The challenger that leads the champion beyond chance by most: {name, figure, lead}. Null if no challenger leads.
 export function leader(shadows) {
   const leading = Object.entries(shadows?.shadows ?? {}).filter(([, it]) => !it.stopped && it.compared?.interval[0] > 0)
-    .map(([name, { compared: { challenger, champion } }]) => ({ name, lead: challenger - champion }));
+    .map(([name, { compared: { figure, challenger, champion } }]) => ({ name, figure, lead: Math.abs(challenger - champion) }));
   return leading.sort((a, b) => b.lead - a.lead)[0] ?? null;
 }
 
 // The number of suspect labels, at most SUSPECTS_MAX + 1. Null if the model keeps no examples or is too weak to accuse a
-// label, or if the key may not correct labels.
-export async function suspectsOf(model) {
+// label, or if the key may not correct labels. figures: of the model; without them the function asks for them.
+export async function suspectsOf(model, figures) {
   if (!may("writer")) return null;
   try {
-    if (!beatsUsual((await ask("GET", `models/${path(model)}`)).metrics)) return null;
+    if (!beatsUsual((figures ?? await ask("GET", `models/${path(model)}`)).metrics)) return null;
     return (await ask("GET", `models/${path(model)}/suspects?n=${SUSPECTS_MAX + 1}`)).suspects.length;
   } catch (error) {
     if (error.status === 401) throw error;
@@ -122,7 +125,7 @@ export function standing({ figures, history, suspects }) {
   rest.push(...also);
   if (drift.flagged) {
     const answer = history?.marks?.findLast((m) => ANSWERS.has(m.kind) && m.examples >= drift.last_at);
-    rest.push(`the error rate rose at example ${count(drift.last_at)}${answer ? `, and the model was ${answer.kind} at example ${count(answer.examples)}` : ""}${
+    rest.push(`the error rate rose at example ${count(drift.last_at)}${answer ? `, then: ${answer.text}, at example ${count(answer.examples)}` : ""}${
       drift.examples ? `: right in ${percent(1 - drift.errors / drift.examples)} of ${plural(drift.examples, "example")} since the change` : ""}`);
   }
   if (alarm?.flagged) rest.push(`alarm at example ${count(alarm.last_at)}: errors have become more frequent`);
@@ -140,12 +143,12 @@ export function steps({ model, figures, suspects, shadows }) {
   const add = (role, text, href) => may(role) && found.push({ text, href });
   if (metrics.drift.flagged || metrics.alarm?.flagged || figures.novelty?.alarm?.flagged) add("reader", "See what happened", fold(model, "happened"));
   const ahead = leader(shadows);
-  if (ahead) add("admin", `Promote ${ahead.name}: ${(100 * ahead.lead).toFixed(1)} points better`, fold(model, "challengers"));
+  if (ahead) add("admin", `Promote ${ahead.name}: ${amount(ahead.figure, ahead.lead)} ${ahead.figure === "cost" ? "less cost per example" : "points better"}`, fold(model, "challengers"));
   if (figures.alerts?.waiting) add("annotator", `Work off ${plural(figures.alerts.waiting, "alert")}`, link(model, "decide"));
   if (pool.conflicts) add("writer", `Settle ${plural(pool.conflicts, "conflict")} of annotators`, link(model, "label"));
   if (!examples) add("writer", "Bring data from a file", link(model, "data"));
   if (pool.size) add("annotator", `Label ${plural(pool.size, "question")}`, link(model, "label"));
-  if (!beatsUsual(metrics) && !configuration.costs) add("admin", "Say what each error costs", fold(model, "settings"));
+  if ((!beatsUsual(metrics) || metrics.warning) && !configuration.costs) add("admin", "Say what each error costs", form(model, "costs"));
   if (suspects) add("writer", `Check ${suspectLabels(suspects)}`, link(model, "suspects"));
   if (examples) add("writer", "Predict or add a file", link(model, "data"));
   add("reader", "Use it by code", fold(model, "code"));
@@ -154,6 +157,9 @@ export function steps({ model, figures, suspects, shadows }) {
 
 // The address of a fold in the view of a model.
 export const fold = (model, name) => `${link(model, "watch")}/${name}`;
+
+// The address of the form for a part of the settings.
+export const form = (model, part) => `${fold(model, "settings")}/${part}`;
 
 // The models of an overview that need somebody, the most urgent first: {model, text, href}. suspects: the number of
 // suspects by model.

@@ -1,7 +1,7 @@
 // Suspect labels. Each suspect label is shown next to the model's prediction and the examples that led to the
 // prediction.
 
-import { html, useEffect, useRef, useState } from "./vendor/htm-preact.js";
+import { html, useRef, useState } from "./vendor/htm-preact.js";
 import { ask, path } from "./api.js";
 import { Example } from "./example.js";
 import { usePressed } from "./keys.js";
@@ -70,25 +70,10 @@ export function Suspects({ model }) {
 // acts: a reference that gets the actions for keys, if the keys are for this suspect.
 function Suspect({ model, suspect, figures, settle, acts }) {
   const to = `models/${path(model)}/examples/${path(suspect.id)}`, show = figures.configuration.show;
-  const [x, setX] = useState(undefined);
-  const [said, setSaid] = useState(null);
-  const [error, setError] = useState(null);
-  const [choosing, setChoosing] = useState(false);
-  useEffect(() => {
-    let ended = false;
-    (async () => {
-      try {
-        const example = await ask("GET", to);
-        if (ended) return;
-        setX(example.x);
-        if (example.x !== null) {
-          const found = await carriers(model, example.x);
-          if (!ended) setSaid({ ...found, support_vectors: found.support_vectors.filter((sv) => sv.id !== suspect.id).slice(0, 4) });
-        }
-      } catch (caught) { if (!ended) setError(caught); }
-    })();
-    return () => { ended = true; };
-  }, [suspect.id]);
+  const [example, missing] = usePolled(() => ask("GET", to), null, [suspect.id]), x = example?.x;
+  const [said, unsaid] = usePolled(async () => x && carriers(model, x), null, [suspect.id, example]);
+  const [error, setError] = useState(null), [choosing, setChoosing] = useState(false);
+  const behind = said?.support_vectors.filter((sv) => sv.id !== suspect.id).slice(0, 4) ?? [];
   const sending = useRef(false); // a second press of a key must not send a second label
   const put = async (y) => {
     if (sending.current) return;
@@ -116,8 +101,8 @@ function Suspect({ model, suspect, figures, settle, acts }) {
       ${x === undefined ? html`<p class="waiting">Loading…</p>` : html`<${Example} x=${x} show=${show} side=${160} most=${12} />`}</div>
     <div><p>The label is <b><${Name} of=${suspect.label} /></b>. The model predicts <b><${Name} of=${suspect.prediction} /></b>
         <span class="soft"> (margin ${figure(suspect.margin)}${suspect.reason === "set aside" ? ", set aside by the ramp loss" : ""})</span>.</p>
-      ${said && said.support_vectors.length > 0 && html`<p class="soft">Examples behind the prediction, with their contributions:</p><${Neighbours} of=${said.support_vectors} show=${show} />`}
-      <${Problem} error=${error} />
+      ${behind.length > 0 && html`<p class="soft">Examples behind the prediction, with their contributions:</p><${Neighbours} of=${behind} show=${show} />`}
+      <${Problem} error=${error ?? missing ?? unsaid} />
       <div class="row"><button onClick=${keep}>Keep <b><${Name} of=${suspect.label} cut=${30} /></b><${Key} of="keep" active=${active} /></button>
         ${differs && html`<button onClick=${change}>Change to <b><${Name} of=${suspect.prediction} cut=${30} /></b><${Key} of="change" active=${active} /></button>`}
         <button onClick=${choose}>Choose another label<${Key} of="choose" active=${active} /></button>

@@ -9,10 +9,10 @@ const REFUSED_KEPT = 10_000; // maximum number of refused rows kept with their r
 
 export class Upload {
   // plan: {file, source, columns, model, form: "named" | "dense" | "sparse" | "text", dim, base, route: "learn" | "predict" |
-  // "decide", stops: whether to stop at a refused row}
+  // "decide", stops: whether to stop at a refused row, more: further parts of each request}
   constructor(plan, changed) {
     Object.assign(this, plan, { plan, changed });
-    Object.assign(this, { read: 0, sent: 0, learned: 0, offered: 0, repeated: 0, refused: [], refusedCount: 0, state: "running", away: null, error: null, outside: new Map(), questions: 0, lacking: 0 });
+    Object.assign(this, { read: 0, sent: 0, learned: 0, offered: 0, repeated: 0, refused: [], refusedCount: 0, state: "running", away: null, error: null, outside: new Map(), questions: 0, alerts: 0, lacking: 0 });
     this.answered = this.route === "learn" ? null : new Answered(this.route);
     this.run();
   }
@@ -80,7 +80,8 @@ export class Upload {
       await this.#each(this.route, batch, ({ id, x }) => (this.route === "decide" ? { id, x } : { x }), ({ number }, result) => {
         this.answered.add(number, result);
         for (const name of result.outside ?? []) this.outside.set(name, (this.outside.get(name) ?? 0) + 1);
-        if (result.question !== undefined) this.questions += 1;
+        this.questions += result.question !== undefined;
+        this.alerts += result.alert !== undefined;
         this.lacking = result.lacking ?? 0;
       });
       return;
@@ -97,7 +98,7 @@ export class Upload {
     let left = batch;
     while (left.length) {
       try {
-        const answer = await insist("POST", `models/${path(this.model)}/${route}`, { examples: left.map(body) },
+        const answer = await insist("POST", `models/${path(this.model)}/${route}`, { ...this.more, examples: left.map(body) },
           (error) => { this.away = error; this.changed(); }, () => this.state !== "running");
         if (route === "pool") { this.offered += answer.added; this.repeated += left.length - answer.added; }
         else answer.results.forEach((result, i) => done(left[i], result));
@@ -144,8 +145,10 @@ export async function configurationFor(source, columns, rows) {
     const features = { type: "sparse", dim: await widthOf(source), warmup };
     return { configuration: { kernel: { type: "rbf" }, features }, form: "sparse" };
   }
-  const texts = columns.filter((c) => c.use === "text");
-  if (texts.length === 1 && featuresOf(columns).length === 1)
+  const texts = columns.filter((c) => c.use === "text"), features = featuresOf(columns);
+  if (features.length && features.every((c, i) => c.name === String(i) && c.type === "number"))
+    return { configuration: { kernel: { type: "rbf" }, features: { type: "dense", dim: features.length, warmup } }, form: "dense", dim: features.length };
+  if (texts.length === 1 && features.length === 1)
     return { configuration: { kernel: { type: "linear" }, features: { type: "text", warmup } }, form: "text" };
   const said = columns.filter((c) => c.use === "text" || c.use === "category");
   const declared = said.length ? { columns: Object.fromEntries(said.map((c) => [c.name, { type: c.use }])) } : {};
@@ -159,8 +162,4 @@ async function widthOf(source) {
     for (const index of row.indices) most = Math.max(most, index);
   }
   return most + 1;
-}
-
-export async function create(model, configuration) {
-  return ask("PUT", `models/${path(model)}`, configuration);
 }

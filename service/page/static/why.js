@@ -1,9 +1,9 @@
 // Why a question was asked: its distance to the decision boundary, the prediction, and the examples that led to it.
 
-import { html, useEffect, useState } from "./vendor/htm-preact.js";
+import { html } from "./vendor/htm-preact.js";
 import { ask, path } from "./api.js";
 import { Example } from "./example.js";
-import { figure, Name, percent, Problem } from "./parts.js";
+import { figure, Name, percent, Problem, usePolled } from "./parts.js";
 import { LabelSet } from "./promise.js";
 
 const REASONS = {
@@ -30,13 +30,7 @@ export function Neighbours({ of, show }) {
 }
 
 export function Why({ model, question, show }) {
-  const [said, setSaid] = useState(null);
-  const [error, setError] = useState(null);
-  useEffect(() => {
-    let ended = false;
-    carriers(model, question.x).then((found) => !ended && setSaid(found), (caught) => !ended && setError(caught));
-    return () => { ended = true; };
-  }, [model, question.id]);
+  const [said, error] = usePolled(() => carriers(model, question.x), null, [model, question.id]);
   return html`<section class="card" aria-label="Why this question"><h2>Why this question?</h2>
     <p>${REASONS[question.reason] ?? question.reason ?? "You chose it"}${question.score !== null && question.score !== undefined && `. Its distance to the decision boundary was ${figure(question.score)}`}.</p>
     <${Problem} error=${error} />

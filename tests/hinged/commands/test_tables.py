@@ -74,7 +74,9 @@ def test_a_table_of_texts_becomes_a_model_of_texts(run, client, table, name):
     rows = list(csv.DictReader(io.StringIO(run("predict", name, asked, "--id", "number", "--csv", "--batch", 1))))
     assert [(row["id"], row["prediction"]) for row in rows] == [("q1", "spam"), ("q2", "ham")]
     assert float(rows[0]["score"]) > 0
-    assert list(rows[0]) == ["id", "prediction", "probability", "score", "outside"]
+    chances = ["probability of ham", "probability of spam"]
+    assert list(rows[0]) == ["id", "prediction", "probability", *chances, "score", "outside"]
+    assert all(row[f"probability of {row['prediction']}"] == row["probability"] for row in rows)
     assert [row["outside"] for row in rows] == ["", ""]
     strange = table([{"number": "q3", "text": "xyzzy plugh"}], "strange.csv")
     said = run("predict", name, strange, "--id", "number", "--csv")

@@ -59,7 +59,21 @@ def test_alerts_are_listed_newest_or_best_first_in_pages(ask, model):
         assert (alert["decision"], alert["reason"]) == ("fraud", "cost")
         assert (alert["cost"], alert["probability"]) == (result["cost"], result["probability"])
         through = 50 * result["probability"]  # what it costs to let the payment through
-        assert alert["gain"] == pytest.approx(min(through, 2) - result["cost"])
+        assert alert["gain"] == result["gain"] == pytest.approx(min(through, 2) - result["cost"])
+
+
+def test_each_decision_that_a_person_should_see_has_its_gain_even_if_it_was_refused(ask):
+    with Client(ask.url) as client:
+        results = {}
+        for name, capacity in (("many", LIMIT), ("few", {"fraud": {"most": 1, "per": "366d"}})):
+            client.create_model(name, **BODY, costs=COSTS, capacity=capacity)
+            client.learn_rows(name, *stream(500, share=0.1))
+            results[name] = client.decide(name, told(200, 2))["results"]
+    many, few = results.values()
+    assert [one.get("gain") for one in few] == [one.get("gain") for one in many]
+    assert all(("gain" in one) == (one["decision"] in ("fraud", "ask")) for one in many)
+    taken = [sum("alert" in one for one in found) for found in (few, many)]
+    assert taken[0] <= 1 < taken[1]
 
 
 def test_an_alert_leaves_when_it_is_acknowledged_labelled_or_forgotten(ask):

@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 
 from hinged.service.model.comparison import compared
+from hinged.service.model.decisions.memory import DecisionMemory
 from hinged.service.model.metrics import STREAMED, UNKNOWN, WINDOW, Prequential
 
 
@@ -42,6 +43,67 @@ def test_the_newest_predictions_of_both_are_compared_one_by_one(n, late):
 def test_there_is_nothing_to_compare_before_both_have_predicted():
     assert compared(judged([]), judged([True])) is None
     assert compared(judged([None, None]), judged([True, False])) is None
+
+
+def test_balanced_accuracies_count_each_class_the_same():
+    """The champion is right in the usual class, and the challenger in the rare class, every third example."""
+    rare = np.arange(300) % 3 == 0
+    found = compared(judged(rare.tolist()), judged((~rare).tolist()), balanced=True)
+    assert (found["figure"], found["challenger"], found["champion"]) == ("balanced_accuracy", 0.5, 0.5)
+    assert found["interval"][0] < 0 < found["interval"][1]
+    assert compared(judged(rare.tolist()), judged((~rare).tolist()))["interval"][1] < 0
+    one = compared(judged([True] * 300), judged((~rare).tolist()), balanced=True)
+    assert one["interval"][0] > 0.4
+
+
+COSTS = {"b": {"a": 9.0}, "ask": 0.4}
+
+
+def deciding(scores, truth, costs=COSTS, batch=97):
+    """Return the metrics of decision values of two classes."""
+    metrics = Prequential()
+    metrics.memory = DecisionMemory(("b",), costs)
+    for name in "ab":
+        metrics.add_class(name)
+    for k in range(0, len(scores), batch):
+        columns, classes = scores[k : k + batch, None], truth[k : k + batch].astype(np.int32)
+        numbers = (columns[:, 0] > 0).astype(np.int32)
+        metrics.add(columns, numbers, classes, np.full(len(classes), STREAMED, np.uint8))
+    return metrics
+
+
+@pytest.mark.parametrize("n", [60, WINDOW + 211])
+def test_with_costs_the_costs_of_decisions_are_compared(n):
+    random = np.random.default_rng(n)
+    truth = random.random(n) < 0.1
+    sharp, dull = (np.where(truth, 1.0, -1.0) + noise * random.normal(size=n) for noise in (0.5, 3.0))
+    learners = [deciding(scores, truth) for scores in (sharp, dull)]
+    found = compared(*learners)
+    kept, means = min(n, WINDOW), []
+    for metrics, scores in zip(learners, (sharp, dull), strict=True):
+        paid = []
+        for score, positive in zip(scores[-kept:], truth[-kept:], strict=True):
+            chance = metrics.memory.chances().of(np.array([[np.float64(np.float32(score))]]), np.zeros((1, 2)))[0, 1]
+            rules = {"a": 9.0 * chance, "b": 1 - chance, "ask": 0.4}
+            decision = min(rules, key=rules.get)
+            paid.append(0.4 if decision == "ask" else (9.0 * positive if decision == "a" else 1.0 * (not positive)))
+        means.append(paid)
+    assert (found["figure"], found["examples"]) == ("cost", kept)
+    assert [found["challenger"], found["champion"]] == pytest.approx([np.mean(paid) for paid in means])
+    saved = np.subtract(*means[::-1])
+    reach = 1.96 * saved.std(ddof=1) / np.sqrt(kept)
+    assert found["interval"] == pytest.approx([saved.mean() - reach, saved.mean() + reach])
+    assert compared(learners[0], learners[0])["interval"] == [0.0, 0.0]
+
+
+def test_costs_that_only_the_champion_has_are_the_costs_of_both():
+    truth = np.arange(200) % 4 == 0
+    scores = np.where(truth, 0.5, -0.5) + np.random.default_rng(1).normal(size=200)
+    other = {**COSTS, "ask": 100.0}
+    assert compared(deciding(scores, truth, other), deciding(scores, truth))["challenger"] <= 0.4
+    plain = deciding(scores, truth)
+    plain.memory = None
+    assert compared(plain, deciding(scores, truth)) is None
 
 
 def intervals(gain, loss, n, runs=600):

@@ -1,12 +1,14 @@
 """Learning curves have limited length, depend on the log alone, and show the metrics at the time of each point."""
 
 import json
+from typing import get_args
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from hinged.answers import MarkKind
 from hinged.service import limits
 from hinged.service.commands.figures import curves_of
 from hinged.service.commands.learn import make_plan
@@ -14,7 +16,7 @@ from hinged.service.commands.planned import LearnRequest
 from hinged.service.data.configuration import parse_configuration
 from hinged.service.data.examples import digests, to_inputs
 from hinged.service.data.parameters import SOLVER_NAMES
-from hinged.service.model.curves import FIGURES, PART, PAUSE_MS, POINTS_MAX, WHERE, Curves, LearningCurve
+from hinged.service.model.curves import FIGURES, MARKED, PART, PAUSE_MS, POINTS_MAX, WHERE, Curves, LearningCurve
 from hinged.service.model.events.learning import PredictionsMade, TrainingFinished
 from hinged.service.model.events.states import ModelCreated, ModelRolledBack
 from hinged.service.model.model import Model
@@ -86,6 +88,10 @@ def test_each_point_has_the_metrics_of_its_time():
         assert columns["points"][-1] == model.solver.live
     assert columns["queried"][-1] is None
     assert model.curves.own.columns(after=columns["position"][-2])["examples"] == [40]
+
+
+def test_people_read_words_about_each_kind_of_mark():
+    assert set(MARKED) == set(get_args(MarkKind))
 
 
 def test_curves_are_part_of_the_snapshot_and_exclude_undone_events():
