@@ -141,6 +141,6 @@ def test_any_frames_are_taken_as_wsproto_takes_them(way, sent, at):
     stream = between(b"".join(sent))
     edges = [0, *sorted(round(where * len(stream)) for where in at), len(stream)]
     code, closed = check(way, stream, *(stream[start:end] for start, end in itertools.pairwise(edges)))
-    # The server looks at a text once it is complete, a frame may have two faults, a message must be complete before the
-    # socket closes (OTHERWISE), and a close frame that came with an invalid text is answered with its own code.
+    # The server looks at a text once it is complete, a frame may have two faults, and a message must be complete before
+    # the socket closes (OTHERWISE). A close frame that came with an invalid text is answered with its own code.
     assert closed == code or (code is not None and closed in (1000, 1002, frames.UNSAID, 1007, 3000))
