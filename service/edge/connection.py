@@ -79,18 +79,20 @@ class Connection(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Begin to wait for the first request."""
         super().connection_made(transport)
-        self.flow = Flow(transport, self.pipeline, self.seconds)
-        together = CoalescingTransport(transport, self.loop, self.seconds)
-        together.more_comes = lambda: self._in_message or self._broken
-        self.transport = cast("asyncio.Transport", together)
+        self.together = CoalescingTransport(transport, self.loop, self.seconds)
+        self.together.more_comes = lambda: self._in_message or self._broken
+        self.transport = cast("asyncio.Transport", self.together)
+        self.flow = Flow(self.transport, self.pipeline, self.seconds)
         self._limit = self.loop.call_later(self.seconds, self._too_late)
         self._break_unread(self.seconds)
 
     def data_received(self, data: bytes) -> None:
-        """Parse received data, or ignore it after a refusal.
+        """Parse received data, or ignore it after a refusal."""
+        self.together.receive(data, self.receive)
 
-        The data is parsed in pieces, so that no piece exceeds the limit of a head. Between requests, the data begins a
-        head.
+    def receive(self, data: bytes) -> None:
+        """Parse a piece of received data, itself in pieces, so that no piece exceeds the limit of a head. Between
+        requests, the data begins a head.
         """
         while data and not (self._broken or self.transport.is_closing()):
             room = HEAD_BYTES_MAX - self._apart
@@ -115,7 +117,7 @@ class Connection(HttpToolsProtocol):
                     self.parser.feed_data(rest)
                 except httptools.HttpParserUpgrade as upgrade:  # the parser stops at the end of a head with an Upgrade
                     size: int = upgrade.args[0]
-                    self._upgrade(more_came=size < len(rest))
+                    self._upgrade(more_came=size < len(rest) or self.together.waits)
                     rest = memoryview(rest)[size:]
                 else:
                     return

@@ -51,9 +51,17 @@ class PatientWebSocket(WebSocketsSansIOProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Remember that the client may be sending data whenever the connection ends."""
         super().connection_made(transport)
-        cast("CoalescingTransport", transport).more_comes = lambda: True
+        self.together = cast("CoalescingTransport", transport)
+        self.together.more_comes = lambda: True
 
     def data_received(self, data: bytes) -> None:
+        """Handle the head, which comes from the HTTP connection, and later data."""
+        if self.handshake_initiated:
+            self.together.receive(data, self.receive_piece)
+        else:
+            self.receive_piece(data)
+
+    def receive_piece(self, data: bytes) -> None:
         """Handle the valid data first, then the first fault, if there is one."""
         if self.transport.is_closing():
             return

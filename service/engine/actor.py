@@ -17,12 +17,12 @@ from typing import Any
 from hinged.service import limits
 from hinged.service.engine.history import Obstacle, told
 from hinged.service.engine.journal import Journal, Question
-from hinged.service.engine.patience import Patience
+from hinged.service.engine.patience import PASSING, Patience
 from hinged.service.engine.queue import Queue, Queued, settle
 from hinged.service.engine.scheduling.turns import GivenUp
 from hinged.service.engine.unlogged import Unlogged
 from hinged.service.engine.work import Work, do
-from hinged.service.errors import StoreUnavailable, Unavailable
+from hinged.service.errors import Unavailable
 from hinged.service.model.model import Model
 from hinged.service.model.pending import Made
 from hinged.service.model.view import Published
@@ -251,7 +251,7 @@ class Actor:
                 await self._call(self.journal.read_again)
             except asyncio.CancelledError:
                 raise
-            except (StoreUnavailable, MemoryError) as error:
+            except PASSING as error:
                 self._wake.clear()
                 with suppress(TimeoutError):
                     await asyncio.wait_for(self._wake.wait(), patience.after(error))

@@ -1,4 +1,4 @@
-"""Wait for a store that cannot be reached. The model asks again after each wait. Each wait is
+"""Wait for a store that cannot be reached, or for memory. The model asks again after each wait. Each wait is
 twice as long as the wait before it.
 """
 
@@ -15,6 +15,12 @@ RETRY_FIRST_S, RETRY_MAX_S = 0.1, 5.0
 store is back, a waiting model continues within RETRY_MAX_S. A shorter wait burdens a store that has just started."""
 
 
+NO_MEMORY = (MemoryError, SystemError)
+"""Errors of a failed allocation. Some compiled code ends with the second one."""
+PASSING = (StoreUnavailable, *NO_MEMORY)
+"""Errors whose cause may pass."""
+
+
 class Patience:
     """Counts the waiting time of a model that needs the store and must not be refused."""
 
@@ -22,7 +28,7 @@ class Patience:
         self._model = model
         self._wait_s = RETRY_FIRST_S
 
-    def after(self, error: StoreUnavailable | MemoryError) -> float:
+    def after(self, error: Exception) -> float:
         """Return the seconds to wait before the model asks the store again. error: what prevented an answer."""
         log.warning("model %s waits for the store: %s", self._model, str(error) or type(error).__name__)
         wait_s = self._wait_s

@@ -31,7 +31,7 @@ from hinged.service.engine.history import ModelHistory, Obstacle
 from hinged.service.engine.jobs.background import Shared
 from hinged.service.engine.kernels import load_kernels
 from hinged.service.engine.loading import Loads
-from hinged.service.engine.patience import Patience
+from hinged.service.engine.patience import PASSING, Patience
 from hinged.service.engine.positions import Positions
 from hinged.service.engine.roster import (
     COMPILING,
@@ -385,7 +385,7 @@ class Registry:
                 roster.coming.pop(name, None)
 
     async def _loaded(self, name: str, lane: Lane) -> tuple[Model, Obstacle | None]:
-        """Load a model. If the store is unavailable, wait for it."""
+        """Load a model. If the store is unavailable, or there is no memory, wait."""
         patience = Patience(name)
         while True:
             try:
@@ -394,7 +394,7 @@ class Registry:
                 )
             except NoModel:  # waiting would not help
                 raise
-            except StoreUnavailable as error:
+            except PASSING as error:
                 await asyncio.sleep(patience.after(error))
             else:
                 return found

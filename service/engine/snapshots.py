@@ -13,6 +13,7 @@ from contextlib import suppress
 
 from hinged.frames import BadFrame, decode
 from hinged.service import limits
+from hinged.service.engine.patience import NO_MEMORY
 from hinged.service.errors import ServiceError, StoreUnavailable
 from hinged.service.model.model import Model
 from hinged.service.model.state import SNAPSHOT
@@ -21,7 +22,7 @@ from hinged.service.store.base import SNAPSHOTS_KEPT, Damaged, Store
 
 log = logging.getLogger(__name__)
 
-NOT_KEPT = (ServiceError, Damaged, KeyError, MemoryError)
+NOT_KEPT = (ServiceError, Damaged, KeyError, *NO_MEMORY)
 """Errors that may occur when a snapshot is read or written."""
 
 

@@ -27,7 +27,6 @@ from hinged.service import limits
 from hinged.service.edge.connection import Connection
 from hinged.service.edge.middleware import error_response
 from hinged.service.edge.serving import Server
-from hinged.service.edge.transports import CoalescingTransport
 from hinged.service.errors import ServiceError, Unavailable
 
 log = logging.getLogger(__name__)
@@ -162,14 +161,14 @@ class Lent(Connection):
 
     # -- incoming data --------------------------------------------------------------------------------------------
 
-    def data_received(self, data: bytes) -> None:
+    def receive(self, data: bytes) -> None:
         """Parse the data, up to the point where the connection is handed over."""
         self._receiving, self._parsed = True, 0
-        super().data_received(data)
+        super().receive(data)
         self._receiving = False
         if self._leaving is not None:
             leave, self._leaving = self._leaving, None
-            leave(data[self._parsed :])
+            leave(data[self._parsed :] + self.together.take_rest())
 
     def _parse(self, piece: bytes) -> None:
         at = 0
@@ -294,15 +293,17 @@ class Lent(Connection):
         if self._receiving:
             self._leaving = leave
         else:
-            leave(b"")
+            leave(self.together.take_rest())
 
     async def hand_on(self, channel: Channel) -> None:
         """Hand the connection over, with all unanswered requests. Raise Unavailable if no process receives it."""
         self._check_turn(channel)
         self.transport.pause_reading()
+        behind = self.together.take_rest()
         try:
-            await self._hand_over(channel, b"")
+            await self._hand_over(channel, behind)
         except ServiceError:
+            self.data_received(behind)
             self.transport.resume_reading()
             raise
 
@@ -325,7 +326,7 @@ class Lent(Connection):
             self.transport.set_write_buffer_limits()
 
     def _is_sent(self) -> bool:
-        return cast("CoalescingTransport", self.transport).is_sent() and not self.transport.is_closing()
+        return self.together.is_sent() and not self.transport.is_closing()
 
     def _line(self) -> int:
         number: int = self.transport.get_extra_info("socket").fileno()

@@ -24,12 +24,12 @@
 
 #define REAL(name) ((__typeof__(&name))dlsym(RTLD_NEXT, #name))
 
-enum kind { OPEN, READ, WRITE, SYNC, NAME, TRUNCATE, ALLOCATE, ACCEPT, RECEIVE, SEND, THREAD, CONNECT, KINDS };
-static const int ERRORS[KINDS] = {EMFILE, EIO, ENOSPC, EIO, EIO, EIO, ENOMEM, EMFILE, ECONNRESET, EPIPE, EAGAIN, ECONNREFUSED};
+enum kind { OPEN, READ, WRITE, SYNC, NAME, TRUNCATE, ALLOCATE, ACCEPT, RECEIVE, SEND, THREAD, CONNECT, SMALL, KINDS };
+static const int ERRORS[KINDS] = {EMFILE, EIO, ENOSPC, EIO, EIO, EIO, ENOMEM, EMFILE, ECONNRESET, EPIPE, EAGAIN, ECONNREFUSED, ENOMEM};
 
 struct counted { int64_t armed, kind, nth, once, failed, counts[KINDS]; };
 
-/* Smaller allocations than this many bytes do not fail: they are Python's own. */
+/* Allocations of this many bytes are ALLOCATE, smaller ones are SMALL: most of them are Python's own. */
 #define LARGE 65536
 
 static struct counted *counted(void)
@@ -38,9 +38,11 @@ static struct counted *counted(void)
     static char mapped[PATH_MAX];
     static pthread_mutex_t turn = PTHREAD_MUTEX_INITIALIZER;
     const char *path = getenv("COUNTED");
+    static __thread int mapping;  /* the calls below allocate */
     int before = errno, file;
-    if (!path) return NULL;
+    if (!path || mapping) return NULL;
     if (!found || strcmp(path, mapped)) {  /* a forked server has another file than the process that forks */
+        mapping = 1;
         pthread_mutex_lock(&turn);
         file = REAL(open)(path, O_RDWR | O_CLOEXEC);
         void *map = file < 0 ? MAP_FAILED : REAL(mmap)(NULL, sizeof *found, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
@@ -48,6 +50,7 @@ static struct counted *counted(void)
         found = map == MAP_FAILED ? NULL : map;
         snprintf(mapped, sizeof mapped, "%s", path);
         pthread_mutex_unlock(&turn);
+        mapping = 0;
     }
     errno = before;
     return found && found->armed ? found : NULL;
@@ -136,6 +139,7 @@ int pthread_create(pthread_t *thread, const pthread_attr_t *how, void *(*begin)(
 
 /* dlsym itself allocates, so these call the C library under its other names. */
 void *__libc_malloc(size_t), *__libc_calloc(size_t, size_t), *__libc_realloc(void *, size_t);
-void *malloc(size_t size) { return size >= LARGE && fails(ALLOCATE) ? NULL : __libc_malloc(size); }
-void *calloc(size_t count, size_t size) { return size && count >= LARGE / size && fails(ALLOCATE) ? NULL : __libc_calloc(count, size); }
-void *realloc(void *old, size_t size) { return size >= LARGE && fails(ALLOCATE) ? NULL : __libc_realloc(old, size); }
+static int lacks(size_t size) { return size && fails(size >= LARGE ? ALLOCATE : SMALL); }
+void *malloc(size_t size) { return lacks(size) ? NULL : __libc_malloc(size); }
+void *calloc(size_t count, size_t size) { return lacks(size && count > SIZE_MAX / size ? SIZE_MAX : count * size) ? NULL : __libc_calloc(count, size); }
+void *realloc(void *old, size_t size) { return lacks(size) ? NULL : __libc_realloc(old, size); }

@@ -1,6 +1,6 @@
 """Each call that can fail fails once at its n-th use, for n = 1, 2, 3 and so on.
 
-    TMPDIR=/dev/shm python -m tests.faults.every_call --most 40 [--store redis] [--processes 2]
+    TMPDIR=/dev/shm python -m tests.faults.every_call --most 40 [--store redis] [--processes 2] [--nodes 2]
 
 A short history runs on a server: it starts, creates models, learns, is killed and starts again, corrects, forgets,
 labels, takes snapshots, and stops. A library (counted.c) counts the calls of each kind. Then the history is repeated,
@@ -18,6 +18,7 @@ unequal     Number of stores whose state differs, depending on whether it is rea
 
 import argparse
 import ctypes
+import itertools
 import mmap
 import random
 import re
@@ -37,20 +38,25 @@ from hinged.service.settings import Settings
 from hinged.service.store.choice import open_part
 from tests.faults.scene import compiled
 from tests.faults.under_load import SIZES
-from tests.helpers import server, zygote
+from tests.helpers import server as servers
+from tests.helpers import zygote
 from tests.helpers.redis_server import RedisServer
 from tests.helpers.server import PLAIN, RunningServer, ended, eventually, wait_for_children
 from tests.helpers.states import digest_of, load_model
 
 DISK = ("open", "read", "write", "sync", "name", "truncate")
-KINDS = (*DISK, "allocate", "accept", "receive", "send", "thread", "connect")
+KINDS = (*DISK, "allocate", "accept", "receive", "send", "thread", "connect", "small")
 ERRORS = {"unavailable", "store_unavailable", "queue_full"}
-UNFORESEEN = {"allocate": "MemoryError", "read": r"sqlite3\.DatabaseError|hinged\.service\.store\.base\.Damaged"}
+UNFORESEEN = {
+    "allocate": "MemoryError",
+    "small": "",
+    "read": r"sqlite3\.DatabaseError|hinged\.service\.store\.base\.Damaged",
+}
 """Errors that may be answered as internal, with a traceback in the log, by kind of call. A disk that cannot be read
 counts as damaged."""
 ENDED = {"thread": "RuntimeError: can't start new thread"}
 """Tracebacks of one of several processes that must end and gets no thread: asyncio needs one to end. The supervisor
-starts the process again."""
+starts the process again. A node that gets no thread tries its round of claims again."""
 HUNG_S = 20
 BATCHES_BEFORE_KILL = 5
 FILES_MAX = THREADS_MAX = 40
@@ -74,8 +80,8 @@ class Broken(Exception):
 class History:
     """A history with at most one fault. `results` counts what is wrong."""
 
-    def __init__(self, folder, library, fault, results, more):
-        """fault: kind, number of the call, and whether only this call fails; or None. more: settings of the server."""
+    def __init__(self, folder, library, fault, results, more, nodes=1):
+        """fault: kind, number of the call, and whether only this call fails; or None. more: settings of the servers."""
         self.results, self.fault = results, fault
         self.more = {**more, "redis_namespace": folder.name}
         self.root = folder / "disk"
@@ -85,10 +91,17 @@ class History:
         with control.open("r+b") as file:
             self.counted = Counted.from_buffer(mmap.mmap(file.fileno(), ctypes.sizeof(Counted)))
         self.counted.kind = -1
-        self.server = RunningServer(self.root / "data", snapshot_examples=15, cache_mb=1, **self.more)
-        self.server.log = folder / "server.log"
-        self.server.env |= {"LD_PRELOAD": str(library), "COUNTED": str(control), "COUNTED_FILES": str(self.root)}
-        self.http = httpx.Client(timeout=HUNG_S, verify=PLAIN, base_url=self.server.url)
+        self.servers = [
+            RunningServer(self.root / f"data{number or ''}", snapshot_examples=15, cache_mb=1, **self.more)
+            for number in range(nodes)
+        ]
+        for number, server in enumerate(self.servers):
+            server.log = folder / f"server{number}.log"
+            server.env |= {"LD_PRELOAD": str(library), "COUNTED": str(control), "COUNTED_FILES": str(self.root)}
+            if nodes > 1:
+                server.env |= {"HINGED_NODE": server.url, "HINGED_NODE_TTL_S": "1"}
+        self.turn = itertools.cycle(self.servers)
+        self.http = httpx.Client(timeout=HUNG_S, verify=PLAIN)
         self.learned = {name: {} for name in SOLVERS}  # acknowledged label by id
         self.sent = set()  # ids of all examples
 
@@ -104,8 +117,10 @@ class History:
             self.end()
         except Broken as error:
             self.results[str(error)] += 1
-            print(f"{self.fault}: {error}: {self.server.log.read_text()[-3000:]}", flush=True)
-            self.server.kill_all()
+            logs = [server.log.read_text()[-3000:] for server in self.servers]
+            print(f"{self.fault}: {error}: {'; '.join(logs)}", flush=True)
+            for server in self.servers:
+                server.kill_all()
         finally:
             self.http.close()
         self.results["faults"] += self.counted.failed > 0
@@ -116,17 +131,23 @@ class History:
         self.counted.armed = bool(armed)
 
     def start(self):
-        """Start the server. It may refuse to start while calls fail, and must say why."""
-        self.server.start(wait=False)
+        """Start each server that does not run. It may refuse to start while calls fail, and must say why."""
+        for server in self.servers:
+            if server.process is None or server.process.poll() is not None:
+                server.start(wait=False)
+        for server in self.servers:
+            self.wait_for(server)
+
+    def wait_for(self, server):
         end = time.monotonic() + HUNG_S
         while time.monotonic() < end:
-            if self.server.process.poll() is not None:
+            if server.process.poll() is not None:
                 if not self.counted.failed:
                     raise Broken("hung")
                 self.arm(False)
-                self.server.start(wait=False)
+                server.start(wait=False)
             try:
-                if self.http.get("/readyz", timeout=2).status_code == 200:
+                if self.http.get(f"{server.url}/readyz", timeout=2).status_code == 200:
                     return
             except httpx.TransportError:
                 pass
@@ -141,7 +162,7 @@ class History:
             self.ask("PUT", f"/models/{name}", CONFIGURATION | {"solver": solver})
         for batch in range(8):
             if batch == BATCHES_BEFORE_KILL:
-                self.server.kill_all()
+                self.servers[0].kill_all()
                 self.start()
             for name in SOLVERS:
                 examples = [
@@ -170,9 +191,10 @@ class History:
         end, answer = time.monotonic() + 2 * HUNG_S, None
         while time.monotonic() < end:
             try:
-                answer = self.http.request(method, path, json=body)
+                answer = self.http.request(method, next(self.turn).url + path, json=body)
             except httpx.TimeoutException:
-                raise Broken("hung") from None
+                if not (self.counted.armed and self.fault and self.fault[0] == "accept"):
+                    raise Broken("hung") from None  # as long as no connection can be accepted, no client gets an answer
             except httpx.TransportError:
                 if not self.counted.failed:
                     raise Broken("unclear") from None
@@ -181,56 +203,51 @@ class History:
                     return
                 self.judge(answer)
             self.arm(self.counted.once)  # a fault that lasts ends here
-            if self.server.process.poll() is not None:
+            if any(server.process.poll() is not None for server in self.servers):
                 self.start()
             time.sleep(0.05)
         print(f"{self.fault}: {method} {path}: {answer.status_code} {answer.text}", flush=True)
         raise Broken("hung")
 
     def judge(self, answer):
-        """Check that an answer is a documented error, and that a call has failed."""
+        """Check that an answer is a documented error, and that a call has failed or another node takes over."""
         try:
             error = answer.json()["error"]
         except (ValueError, KeyError, TypeError):
             error = {"code": None}
         forgiven = {"internal_error"} if self.fault and self.fault[0] in UNFORESEEN else set()
         again = error["code"] in ERRORS | forgiven or "retry_after_s" in error.get("details", {})
-        if not (self.counted.failed and again):
+        if not ((self.counted.failed or len(self.servers) > 1) and again):
             print(f"{self.fault}: {answer.request.method} {answer.url}: {answer.status_code} {answer.text}", flush=True)
             raise Broken("unclear")
 
     def end(self):
-        """Check that the server keeps few files and threads open, and stop it."""
+        """Check that the servers keep few files and threads open, and stop them."""
         self.arm(False)
         self.compare()
         self.http.close()
+        for server in self.servers:
+            self.stop(server)
+
+    def stop(self, server):
+        pids = [server.process.pid, *(children := wait_for_children(server.process.pid, 0))]
         try:
-            eventually(self.is_at_rest)
+            eventually(lambda: is_at_rest(pids))
         except AssertionError:
             self.results["kept"] += 1
-            print(f"{self.fault}: kept {self.open()}", flush=True)
-        children = wait_for_children(self.server.process.pid, 0)
-        self.server.process.terminate()
+            print(f"{self.fault}: kept {opened(pids)}", flush=True)
+        server.process.terminate()
         end = time.monotonic() + 2 * HUNG_S
-        while self.server.process.poll() is None or not all(map(ended, children)):
+        while server.process.poll() is None or not all(map(ended, children)):
             if time.monotonic() > end:
                 raise Broken("hung")
             time.sleep(0.02)
-        log = self.server.log.read_text()
-        forgiven = UNFORESEEN | (ENDED if self.more["processes"] > 1 else {})
+        log = server.log.read_text()
+        forgiven = UNFORESEEN | (ENDED if self.more["processes"] > 1 or len(self.servers) > 1 else {})
         for error in re.findall(r"^Traceback .*\n(?: .*\n)+(\w.*)", log, re.MULTILINE):
             if not (self.fault and re.match(forgiven.get(self.fault[0], "(?!)"), error)):
                 self.results["unclear"] += 1
                 print(f"{self.fault}: {error} in {log}", flush=True)
-
-    def open(self):
-        """Return the number of open files and of threads of the process that has most."""
-        pids = [self.server.process.pid, *wait_for_children(self.server.process.pid, 0)]
-        return tuple(max(len([*Path(f"/proc/{pid}/{what}").iterdir()]) for pid in pids) for what in ("fd", "task"))
-
-    def is_at_rest(self):
-        files, threads = self.open()
-        return files <= FILES_MAX and threads <= THREADS_MAX
 
     def check(self):
         """Compare the store with what was acknowledged, and the state from a snapshot with the state from the log."""
@@ -252,11 +269,21 @@ class History:
     def compare(self):
         """Compare what the server says about the examples with what was acknowledged."""
         for name, learned in self.learned.items():
-            answer = self.http.get(f"/models/{name}/examples?n=1000")
+            answer = self.http.get(f"{next(self.turn).url}/models/{name}/examples?n=1000")
             told = {each["id"]: each["label"] for each in answer.json()["examples"]}
             if told != learned:
                 self.results["lost"] += 1
                 print(f"{self.fault}: {name} has {sorted(told.items() ^ learned.items())}", flush=True)
+
+
+def opened(pids):
+    """Return the number of open files and of threads of the process that has most."""
+    return tuple(max(len([*Path(f"/proc/{pid}/{what}").iterdir()]) for pid in pids) for what in ("fd", "task"))
+
+
+def is_at_rest(pids):
+    files, threads = opened(pids)
+    return files <= FILES_MAX and threads <= THREADS_MAX
 
 
 def ids_of(store, name):
@@ -267,22 +294,24 @@ def ids_of(store, name):
             yield from (given for given in event.ids if given is not None)
 
 
-def run(folder, library, fault, results, more):
+def run(folder, library, fault, results, more, nodes=1):
     """Run one history in a folder of its own; return the counts of its calls."""
     with tempfile.TemporaryDirectory(dir=folder) as own:
         results["runs"] += fault is not None
-        return History(Path(own), library, fault, results, more).run()
+        return History(Path(own), library, fault, results, more, nodes).run()
 
 
-def numbers_of(count, most):
-    """Return at most `most` numbers of calls: the first calls, and calls spread over the rest."""
-    first = min(count, most // 2)
+def numbers_of(kind, count, most):
+    """Return at most `most` numbers of calls: the first calls, and calls spread over the rest. Small allocations are so
+    many that all are spread.
+    """
+    first = 0 if kind == "small" else min(count, most // 2)
     rest = range(first + 1, count + 1)
     step = max(1, -(-len(rest) // max(1, most - first)))
     return [*range(1, first + 1), *rest[::step]]
 
 
-def main(most, kinds=KINDS, seed=1, store="sqlite", processes=1):
+def main(most, kinds=KINDS, seed=1, store="sqlite", processes=1, nodes=1):
     """Let up to `most` calls of each kind fail, each once and lastingly; return the results."""
     results = Counter(lost=0, twice=0, hung=0, unclear=0, kept=0, unequal=0)
     with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
@@ -290,17 +319,18 @@ def main(most, kinds=KINDS, seed=1, store="sqlite", processes=1):
         if store == "redis":
             more["store"] = stack.enter_context(RedisServer(Path(folder) / "redis")).url
         library = compiled("counted.c", folder)
-        counts = dict(zip(KINDS, run(folder, library, None, results, more), strict=True))
+        for _ in range(2):  # the first history may compile
+            counts = dict(zip(KINDS, run(folder, library, None, results, more, nodes), strict=True))
         print("calls:", counts, flush=True)
         faults = [
             (kind, number, once)
             for kind in kinds
-            for number in numbers_of(counts[kind], most)
+            for number in numbers_of(kind, counts[kind], most)
             for once in (True, False)
         ]
         random.Random(seed).shuffle(faults)
         for fault in faults:
-            run(folder, library, fault, results, more)
+            run(folder, library, fault, results, more, nodes)
     return results
 
 
@@ -312,9 +342,11 @@ if __name__ == "__main__":
     parser.add_argument("--most", type=int, default=20, help="calls of each kind that fail")
     parser.add_argument("--kinds", default=",".join(KINDS))
     parser.add_argument("--store", choices=("sqlite", "redis"), default="sqlite")
-    parser.add_argument("--processes", type=int, default=1)
+    parser.add_argument("--processes", type=int, default=1, help="of each server")
+    parser.add_argument("--nodes", type=int, default=1, help="servers, which share a Redis")
     options = parser.parse_args()
-    server.forked = zygote.start  # the servers start many times
-    results = main(options.most, options.kinds.split(","), store=options.store, processes=options.processes)
+    servers.forked = zygote.start  # the servers start many times
+    kinds, more = options.kinds.split(","), {"processes": options.processes, "nodes": options.nodes}
+    results = main(options.most, kinds, store=options.store, **more)
     print(", ".join(f"{what}: {count}" for what, count in results.items()))
     sys.exit(any(results[fault] for fault in FAULTS))

@@ -166,8 +166,8 @@ class History:
         ids.append(offered[0]["id"])
 
     def back_up(self):
-        """Write a backup of all models to a tar file."""
-        name = f"{BACKUP}{len(self.told)}{self.rng.choice(['.tar', '.tar.gz'])}"
+        """Write a backup of all models to a tar file or a folder."""
+        name = f"{BACKUP}{len(self.told)}{self.rng.choice(['.tar', '.tar.gz', '', ''])}"
         command = [sys.executable, "-m", "hinged", "backup", "--url", self.server.url, self.store.recording.root / name]
         subprocess.run(command, env=self.server.env | self.store.recording.env, check=True, capture_output=True)
         self.backups[name] = len(self.told)
@@ -246,6 +246,7 @@ class RedisDisk:
 
     def __enter__(self):
         self.redis.start()
+        self.recording.sync(".")  # Redis leaves it to the file system to write the name of its new folder
         return self
 
     def __exit__(self, *_):
@@ -338,7 +339,7 @@ def open_state(files, history, acknowledged, results):
         results["invented"] += invented
         results["keys"] += sorted(named) not in (keys, keys_after)
         results["backups"] += sum(
-            mark <= acknowledged if name not in files else not is_whole(root / name)
+            not is_whole(root / name) if (root / name).exists() else mark <= acknowledged
             for name, mark in history.backups.items()
         )
         content = b"\0".join(content)

@@ -1,13 +1,15 @@
 """The files that a power cut leaves on a disk: replay the calls that recording.c recorded, without what was not synced.
 
 A disk keeps what was synced. Of later writes to a file it keeps any sectors. Of later changes of names in a folder it
-keeps a number of changes in their order, or none. So a file that was created, renamed or removed has its old name until
-its folder is synced.
+keeps a number of changes in their order, or none. So a file or folder that was created, renamed or removed has its old
+name until the folder that it is in is synced.
 """
 
 import struct
 from fcntl import LOCK_EX, flock
-from pathlib import Path, PurePosixPath
+from functools import reduce
+from itertools import count
+from pathlib import Path
 
 from tests.faults.scene import compiled
 
@@ -27,9 +29,16 @@ class Recording:
 
     def mark(self, number):
         """Record that everything up to here was acknowledged."""
+        self._note("m", "", number)
+
+    def sync(self, path):
+        """Record that a folder was synced."""
+        self._note("s", path, 0)
+
+    def _note(self, kind, path, number):
         with self.file.open("ab") as file:
             flock(file, LOCK_EX)
-            file.write(HEAD.pack(ord("m"), 0, 0, number))
+            file.write(HEAD.pack(ord(kind), len(path), 0, number) + path.encode())
 
     def calls(self):
         """Return all calls: kind, path, data, and the position, size or mark."""
@@ -44,56 +53,75 @@ class Recording:
 
 
 class Disk:
-    """Files and names, each as it was synced last and with the changes since then."""
+    """Files and folders, each as it was synced last and with the changes since then."""
 
     def __init__(self):
+        self._numbers = count(1)
         self.synced, self.changes = {}, {}  # bytes and a list of changes, by the number of a file
-        self.names, self.now = {}, {}  # number of the file by path: as synced, and as the programs see it
-        self.folders = {".": []}  # by folder, the changes of its names that were not synced
+        self.folders = {0: []}  # changes of names that were not synced, by the number of a folder
+        self.names, self.now = {}, {}  # number by (folder, name): as synced, and as the programs see it
         self.acknowledged = 0
 
     def do(self, kind, path, data, number):
         """Do what a recorded call did."""
         if kind == "m":
             self.acknowledged = number
-        elif kind == "s" and path in self.folders:
-            for change in self.folders[path]:
-                _rename(self.names, *change)
-                self._arrived(path, *change)
-            self.folders[path] = []
-        elif kind == "s":
-            file = self.now[path]
-            self.synced[file] = _changed(self.synced[file], self.changes[file])
-            self.changes[file] = []
-        elif kind == "c":
-            file = self.now[path] = len(self.synced)
-            self.synced[file], self.changes[file] = b"", []
-            self._note(path, file)
-        elif kind == "d":
-            self.folders[path] = []
+            return
+        place = self._place(path)
+        if kind == "s":
+            self._sync(self.now.get(place, 0))
+        elif kind in "cd":
+            made = next(self._numbers)
+            if kind == "d":
+                self.folders[made] = []
+            else:
+                self.synced[made], self.changes[made] = b"", []
+            self._change((place, made))
         elif kind in "wt":
-            self.changes[self.now[path]].append((number, data if kind == "w" else None))
+            self.changes[self.now[place]].append((number, data if kind == "w" else None))
         elif kind == "u":
-            del self.now[path]
-            self._note(path, None)
+            self._change((place, None))
         elif kind == "r":
-            to = data.decode()
-            file = self.now[to] = self.now.pop(path)
-            self.folders[_folder(to)].append(((path, None), (to, file)))
+            self._change((place, None), (self._place(data.decode()), self.now[place]))
 
-    def _note(self, path, file):
-        self.folders[_folder(path)].append(((path, file),))
+    def _place(self, path):
+        """Return the number of the folder that a path is in, and its name there."""
+        *folders, name = path.split("/")
+        return reduce(lambda folder, each: self.now[folder, each], folders, 0), name
+
+    def _sync(self, number):
+        if number in self.folders:
+            for change in self.folders[number]:
+                _rename(self.names, *change)
+                self._arrived(number, *change)
+            self.folders[number] = []
+        else:
+            self.synced[number] = _changed(self.synced[number], self.changes[number])
+            self.changes[number] = []
+
+    def _change(self, *change):
+        _rename(self.now, *change)
+        ((folder, _), _) = change[-1]
+        self.folders[folder].append(change)
 
     def _arrived(self, folder, *change):
         """Forget what the folder that a file came from still has to write about it: a rename is whole or not at all."""
-        file = change[-1][1]
-        for path, _ in change:
-            if file is not None and (other := _folder(path)) != folder:
-                self.folders[other] = [each for each in self.folders[other] if file not in dict(each).values()]
+        number = change[-1][1]
+        for (other, _), _ in change:
+            if number is not None and other != folder:
+                self.folders[other] = [each for each in self.folders[other] if number not in dict(each).values()]
+
+    def _paths(self, names, folder=0, before=""):
+        """Yield the path and the number of each file that can be reached from the root."""
+        for (parent, name), number in names.items():
+            if parent == folder and number in self.folders:
+                yield from self._paths(names, number, f"{before}{name}/")
+            elif parent == folder:
+                yield before + name, number
 
     def written(self):
         """Return the files with everything that was written, as after the end of a process."""
-        return {path: _changed(self.synced[file], self.changes[file]) for path, file in self.now.items()}
+        return {path: _changed(self.synced[file], self.changes[file]) for path, file in self._paths(self.now)}
 
     def left(self, rng, share):
         """Return the files after a power cut. Of what was not synced, about this share is on the disk."""
@@ -102,7 +130,7 @@ class Disk:
             kept = {0: 0, 1: len(changes)}.get(share, rng.randint(0, len(changes)))
             for change in changes[:kept]:
                 _rename(names, *change)
-        return {path: self._torn(file, rng, share) for path, file in names.items()}
+        return {path: self._torn(file, rng, share) for path, file in self._paths(names)}
 
     def _torn(self, file, rng, share):
         content = self.synced[file]
@@ -117,17 +145,13 @@ class Disk:
         return content
 
 
-def _folder(path):
-    return str(PurePosixPath(path).parent)
-
-
 def _rename(names, *change):
     """Do one change of names. Its parts are done together or not at all."""
-    for path, file in change:
-        if file is None:
-            names.pop(path, None)
+    for place, number in change:
+        if number is None:
+            names.pop(place, None)
         else:
-            names[path] = file
+            names[place] = number
 
 
 def _changed(content, changes):

@@ -197,9 +197,11 @@ int rename(const char *from, const char *to)
     RECORDED_CALL(int, result == 0, REAL(rename)(from, to), 'r', path, end, strlen(end), 0);
 }
 
-int unlink(const char *name)
-{
-    const char *path = below(name);
-    if (!path) return REAL(unlink)(name);
-    RECORDED_CALL(int, result == 0, REAL(unlink)(name), 'u', path, NULL, 0, 0);
+#define REMOVAL(call) int call(const char *name) \
+{ \
+    const char *path = below(name); \
+    if (!path) return REAL(call)(name); \
+    RECORDED_CALL(int, result == 0, REAL(call)(name), 'u', path, NULL, 0, 0); \
 }
+REMOVAL(unlink)
+REMOVAL(rmdir)

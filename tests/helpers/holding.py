@@ -1,5 +1,6 @@
 """Measure whether a request blocks a server's event loop (a hold)."""
 
+from collections import Counter
 from contextlib import nullcontext
 
 from prometheus_client.parser import text_string_to_metric_families
@@ -13,11 +14,14 @@ does so each time. Other work in the process does not."""
 
 
 def holds(ask):
-    """Return how often the loop was blocked for longer than allowed, and the total seconds of all holds."""
-    found = {}
+    """Return how often the loop was blocked for longer than allowed, and the total seconds of all holds, in all
+    processes.
+    """
+    found = Counter()
     for family in text_string_to_metric_families(ask("GET", "/metrics").text):
         if family.name == "hinged_loop_hold_seconds":
-            found |= {(sample.name, sample.labels.get("le")): sample.value for sample in family.samples}
+            for sample in family.samples:
+                found[sample.name, sample.labels.get("le")] += sample.value
     counted = [found["hinged_loop_hold_seconds_bucket", le] for le in ("+Inf", HOLD_MAX_S)]
     return counted[0] - counted[1], found["hinged_loop_hold_seconds_sum", None]
 

@@ -87,6 +87,7 @@ FINE = {
         fragments(*bytewise(A), between=frame(b"p", PING) + frame(b"q", PONG)), fragments(A[:5], A[5:], opcode=BYTES),
         fragments(b"", A, b""), fragments(b"", b"", b""), fragments(*[b""] * 3_000, A, *[b""] * 3_000),
     ],
+    "many small": [fragments(*[b""] * 40_000, A), frame(b"", PING) * 20_000, fragments(A[:5], A[5:]) * 2_000],
     "6 valid": [frame(text) for text in VALID] + [fragments(*bytewise(b'{"ref": "%b"}' % text)) for text in VALID],
     "6 bytes need not be text": [frame(text, BYTES) for text in INVALID],
 }  # fmt: skip

@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, assume, event, example, given, settings
 from hypothesis.strategies import integers
 
 from hinged.service.edge.keys import create_key
+from tests.helpers.holding import held
 from tests.helpers.http_client import BASE
 from tests.helpers.nginx import behind_nginx
 from tests.helpers.server import RunningServer
@@ -36,6 +37,15 @@ BEHIND_ANOTHER = b"".join(chunked(b"a" * 40, JSON, first=b"POST " + path + b" HT
 
 
 LAST = b"\r\n\r\nGET /healthz HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n"
+
+
+SMALL = {
+    "requests": (message(b"GET /healthz HTTP/1.1") * 10_000, 10_000),
+    "chunks": (message(b"POST " + PATHS[0] + b" HTTP/1.1", JSON, b"transfer-encoding: chunked",
+    body=b"1\r\n \r\n" * 60_000 + b"0\r\n\r\n"), 1),
+    "empty lines": (b"\r\n" * 300_000, 1),
+}  # fmt: skip
+"""Streams of many small parts, and the number of answers that they get before LAST."""
 
 
 @lru_cache(None)
@@ -70,8 +80,9 @@ def check(asked, stream, at):
         else:
             assert asked.proxied or json.loads(body)["error"]
     for answer, (taken, headers) in zip(answers, expected, strict=False):
-        if answer[0] in REFUSED and taken[0] == b"GET" and dict(headers).get(b"upgrade", b"").lower() == b"websocket":
-            continue  # a handshake that is not complete; a proxy goes on with the next request
+        handshake = taken[0] == b"GET" and dict(headers).get(b"upgrade", b"").lower() == b"websocket"
+        if handshake and answer[0] in (*REFUSED, 404):
+            continue  # not complete, or where there is no WebSocket; a proxy goes on with the next request
         alone = alone_of(asked, *taken, tuple(headers))
         if BUSY in (answer[0], alone[0]) and b"hinged-passed-on" in dict(headers):
             continue  # the owner answers a passed-on request; any other server answers that the client should ask again
@@ -119,6 +130,15 @@ def test_any_stream_gets_the_answers_to_the_requests_that_h11_finds(asked, strea
     # A proxy correctly asks for the host that a target names; h11 leaves the target to the application.
     assume(not (asked.proxied and re.search(rb"(?im)^\S+ [a-z]+://(?!localhost[ :/?#])", stream)))
     event("answered", check(asked, stream, cut * len(stream) // 100))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("part", SMALL)
+def test_many_small_parts_hold_nobody_up_and_all_are_answered(asked, part):
+    stream, most = SMALL[part]
+    answers, seconds = held(asked, lambda: asked.answers(stream + LAST))
+    assert len(answers) in (most, most + 1) or asked.proxied  # a proxy ends a connection after 1,000 requests
+    assert not seconds
 
 
 @pytest.mark.parametrize(

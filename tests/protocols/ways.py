@@ -4,6 +4,7 @@ import contextlib
 import re
 import socket
 import ssl
+import time
 
 import httpx
 
@@ -23,18 +24,28 @@ class Way:
     def __init__(self, how, server, port, certificate=None):
         self.how, self.server, self.port = how, server, port
         self.proxied = how == "nginx"
+        self.exchanges, self.longest_s = 0, 0.0
+        """Number of connections and requests so far, and the seconds of the longest."""
         self._context = certificate and ssl.create_default_context(cafile=certificate)
         self.url = f"http{'s' if certificate else ''}://localhost:{port}"
         self._http = httpx.Client(base_url=self.url, verify=self._context or PLAIN, timeout=PATIENCE_S)
 
     def __call__(self, method, path, **request):
         """Send a request that is well formed, and return the response."""
-        return self._http.request(method, path, **request)
+        with self._timed():
+            return self._http.request(method, path, **request)
+
+    @contextlib.contextmanager
+    def _timed(self):
+        start = time.monotonic()
+        yield
+        self.exchanges += 1
+        self.longest_s = max(self.longest_s, time.monotonic() - start)
 
     @contextlib.contextmanager
     def connected(self):
         """Open a connection over which a test may send any bytes."""
-        with socket.create_connection(("localhost", self.port), timeout=PATIENCE_S) as line:
+        with self._timed(), socket.create_connection(("localhost", self.port), timeout=PATIENCE_S) as line:
             if self._context is None:
                 yield line
             else:
