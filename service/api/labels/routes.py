@@ -9,37 +9,27 @@ from typing import Annotated, cast
 from fastapi import Query, Request
 from starlette.responses import Response
 
+from hinged.answers import Queries
 from hinged.operations import ExampleOperations, LabelOperations
 from hinged.service import limits
 from hinged.service.api.dispatch import Brought, Change, Context, Handling, Packed
 from hinged.service.api.labels.shapes import (
     ASK_BODY,
     HEARTBEAT_BODY,
-    OFFERED,
-    PEEKED,
     POOL,
-    QUERIES,
     RANK,
-    RANKED,
-    RELEASED,
-    RENEWED,
     SKIP_BODY,
-    SKIPPED,
-    SUSPECTS,
     AskBody,
+    HeartbeatBody,
+    SkipBody,
 )
 from hinged.service.api.serving import Group, dispatched, examples_dispatched
-from hinged.service.api.wire import (
-    parsed,
-    read_command,
-    read_json,
-    read_optional,
-    registry_of,
-)
+from hinged.service.api.wire import SENT, PathWorker, parsed, read_command, read_json, registry_of
 from hinged.service.commands import explain as reasons
 from hinged.service.commands.ask import Ask, Command, Offer, Peek
 from hinged.service.commands.leases import Release, Renew, Skip, Unskip
 from hinged.service.commands.rank import make_ranking
+from hinged.service.data.answers import Answer
 from hinged.service.data.batches import SHOWS, read_batch
 from hinged.service.data.classes import Label, check_label
 from hinged.service.data.examples import (
@@ -54,11 +44,11 @@ from hinged.service.data.examples import (
     parse_rank,
     to_inputs,
 )
+from hinged.service.data.features.catalogue import AnyX
 from hinged.service.data.inputs import Inputs, join_long, x_digests
 from hinged.service.data.parts import Configuration
 from hinged.service.data.portions import in_portions, is_long
 from hinged.service.data.slices import Slices, at_once, sliced, spans
-from hinged.service.edge.middleware import JSON
 from hinged.service.edge.shortcut import Outcome
 from hinged.service.engine.worker import Worker
 from hinged.service.errors import (
@@ -106,7 +96,6 @@ async def offer_candidates(context: Context, bodies: Sequence[Brought]) -> list[
 
 @group.serves(
     LabelOperations.offer,
-    OFFERED,
     Conflict,
     Gone,
     StoreUnavailable,
@@ -205,16 +194,15 @@ async def ask_questions(context: Context, bodies: Sequence[Brought]) -> list[Cha
 
 @group.serves(
     LabelOperations.query,
-    QUERIES,
     Conflict,
     StoreUnavailable,
+    answers=Queries[AnyX],
     handling=Handling(ask_questions),
     takes=ASK_BODY,
 )
-async def ask(model: str, request: Request) -> Response:
+async def ask(worker: PathWorker, request: Request) -> Answer:
     """Ask for labels: lease the candidates whose labels are worth most. The annotator's open leases come first."""
-    worker = registry_of(request).get(model)
-    return JSON(await dispatched(request, LabelOperations.query, worker, await read_command(request)))
+    return await dispatched(request, LabelOperations.query, worker, await read_command(request))
 
 
 def _read_ask(body: Body) -> Ask:
@@ -235,61 +223,53 @@ def _read_ask(body: Body) -> Ask:
     )
 
 
-@group.serves(LabelOperations.queries, PEEKED)
+@group.serves(LabelOperations.queries)
 async def peek(
-    model: str,
-    request: Request,
+    worker: PathWorker,
     n: Annotated[int, Query(ge=1, le=1000, description="the most questions to return")] = 1,
     strategy: Annotated[Strategy, Query(description="how candidates are chosen")] = "active",
-) -> Response:
+) -> Answer:
     """Show the next questions, the open leases and the pool's size. Nothing changes."""
-    return JSON(await registry_of(request).get(model).command(Peek(n, strategy, SEARCHED)))
+    return await worker.command(Peek(n, strategy, SEARCHED))
 
 
-@group.serves(LabelOperations.heartbeat, RENEWED, StoreUnavailable, takes=HEARTBEAT_BODY, optional=True)
-async def heartbeat(model: str, lease: str, request: Request) -> Response:
+@group.serves(LabelOperations.heartbeat, StoreUnavailable, takes=HEARTBEAT_BODY, optional=True)
+async def heartbeat(worker: PathWorker, lease: str, body: Annotated[HeartbeatBody, SENT]) -> Answer:
     """Extend a lease. The lease then lasts `lease_s` seconds from now."""
-    registry = registry_of(request)
-    worker = registry.get(model)
-    body = await read_optional(request, HEARTBEAT_BODY.adapter)
     lease_s = body.get("lease_s")
-    return JSON(await worker.command(Renew(lease, None if lease_s is None else round(1000 * lease_s))))
+    return await worker.command(Renew(lease, None if lease_s is None else round(1000 * lease_s)))
 
 
-@group.serves(LabelOperations.release, RELEASED, StoreUnavailable)
-async def release(model: str, lease: str, request: Request) -> Response:
+@group.serves(LabelOperations.release, StoreUnavailable)
+async def release(worker: PathWorker, lease: str) -> Answer:
     """Release a lease. The server may ask about the candidate again."""
-    return JSON(await registry_of(request).get(model).command(Release(lease)))
+    return await worker.command(Release(lease))
 
 
-@group.serves(LabelOperations.skip, SKIPPED, StoreUnavailable, takes=SKIP_BODY, optional=True)
-async def skip(model: str, lease: str, request: Request) -> Response:
+@group.serves(LabelOperations.skip, StoreUnavailable, takes=SKIP_BODY, optional=True)
+async def skip(worker: PathWorker, lease: str, body: Annotated[SkipBody, SENT]) -> Answer:
     """Skip a leased candidate. With `me`, the server does not ask this annotator about it again. With `all`, the server
     asks no annotator about it.
     """
-    registry = registry_of(request)
-    worker = registry.get(model)
-    body = await read_optional(request, SKIP_BODY.adapter)
-    return JSON(await worker.command(Skip(lease, for_all=body.get("for", "me") == "all")))
+    return await worker.command(Skip(lease, for_all=body.get("for", "me") == "all"))
 
 
-@group.serves(LabelOperations.unskip, RENEWED, Conflict, StoreUnavailable)
-async def unskip(model: str, lease: str, request: Request) -> Response:
+@group.serves(LabelOperations.unskip, Conflict, StoreUnavailable)
+async def unskip(worker: PathWorker, lease: str) -> Answer:
     """Undo a skip. The lease is open again."""
-    return JSON(await registry_of(request).get(model).command(Unskip(lease)))
+    return await worker.command(Unskip(lease))
 
 
-@group.serves(ExampleOperations.rank, RANKED, takes=RANK)
-async def rank_examples(model: str, request: Request) -> Response:
+@group.serves(ExampleOperations.rank, takes=RANK)
+async def rank_examples(worker: PathWorker, request: Request) -> Answer:
     """Rank examples by how useful their labels would be. Nothing changes."""
-    registry = registry_of(request)
-    worker, settings = registry.get(model), registry.settings
+    settings = registry_of(request).settings
     body = await read_json(request, settings.body_bytes_max)
     published = worker.published
     told, ids, inputs, labels = await sliced(_read_rank(body, published.configuration, settings))
     ranking = await make_ranking(worker, published, inputs, ids, labels, told.get("strategy", ACTIVE))
     shown = ranking[: told.get("n") or len(ranking)]
-    return JSON({"model": model, "position": published.position, "ranking": shown})
+    return {"model": worker.name, "position": published.position, "ranking": shown}
 
 
 def _read_rank(
@@ -320,15 +300,13 @@ def _read_rank(
     return told[0], ids, (yield from join_long(inputs)), labels
 
 
-@group.serves(ExampleOperations.suspects, SUSPECTS)
+@group.serves(ExampleOperations.suspects)
 async def suspects(
-    model: str,
-    request: Request,
+    worker: PathWorker,
     n: Annotated[int, Query(ge=1, le=10_000, description="the most examples to return")] = 10,
-) -> Response:
+) -> Answer:
     """List the learned examples whose labels look wrong: the examples that contradict their label most, and the
     examples that the ramp set aside.
     """
-    worker = registry_of(request).get(model)
     found = await worker.read(partial(reasons.suspects, most=n))
-    return JSON({"model": model, "position": worker.published.position, "suspects": found})
+    return {"model": worker.name, "position": worker.published.position, "suspects": found}

@@ -1,4 +1,4 @@
-"""The bodies and answers of the label routes."""
+"""The bodies of the label routes."""
 
 from __future__ import annotations
 
@@ -7,9 +7,8 @@ from typing import Annotated, Literal, NotRequired
 from pydantic import Field, StringConstraints, with_config
 from typing_extensions import TypedDict
 
-from hinged.answers import Queries
 from hinged.service import limits
-from hinged.service.api.openapi import AT, Shape
+from hinged.service.api.openapi import Shape
 from hinged.service.data.examples import STRICT, PoolBody, RankBody, Strategy
 from hinged.service.data.features.catalogue import AnyX
 
@@ -46,27 +45,8 @@ SkipBody = TypedDict("SkipBody", {"for": NotRequired[Literal["me", "all"]]})
 with_config(STRICT)(SkipBody)
 
 
-HEAD = {"model": "weather", "position": 8}
-LEASE = "c2l4dGVlbiBieXRlcyE"
 POOL = Shape(PoolBody[AnyX], {"examples": [{"id": "thu", "x": [0.5, 0.5]}, {"id": "fri", "x": [0.9, 0.9]}]})
-OFFERED = {**HEAD, "added": 2, "size": 2, "dropped": 0}
 ASK_BODY = Shape(AskBody, {"n": 1, "annotator": "ann", "strategy": "active", "lease_s": 600.0})
-QUERIES = Shape(
-    Queries[AnyX],
-    {
-        **HEAD,
-        "queries": [{"id": "thu", "x": [0.5, 0.5], "lease": LEASE, "expires_at": AT, "score": 0.2, "reason": "active"}],
-    },
-)
-PEEKED = {**HEAD, "next": [{"id": "thu", "score": 0.2, "reason": "active"}], "leased": [], "pool": {}}
 HEARTBEAT_BODY = Shape(HeartbeatBody, {"lease_s": 600.0})
-RENEWED = {**HEAD, "id": "thu", "lease": LEASE, "expires_at": AT}
-RELEASED = {**HEAD, "id": "thu", "released": True}
 SKIP_BODY = Shape(SkipBody, {"for": "me"})
-SKIPPED = {**HEAD, "id": "thu", "skipped": "me"}
 RANK = Shape(RankBody[AnyX], {"examples": [{"id": "a", "x": [0.9, 0.1]}, {"id": "b", "x": [0.5, 0.4]}]})
-RANKED = {**HEAD, "ranking": [{"id": "b", "score": 0.2}, {"id": "a", "score": 1.0}]}
-SUSPECTS = {
-    **HEAD,
-    "suspects": [{"id": "mon", "label": "sun", "prediction": "rain", "margin": -0.4, "reason": "contradicts"}],
-}

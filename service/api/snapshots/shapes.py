@@ -1,4 +1,4 @@
-"""The bodies and answers of the snapshot routes."""
+"""The bodies and files of the snapshot routes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from typing import Annotated, NotRequired
 from pydantic import Field, WithJsonSchema, with_config
 from typing_extensions import TypedDict
 
-from hinged.service.api.models.shapes import CONFIGURATION
 from hinged.service.api.openapi import Shape
 from hinged.service.data.examples import STRICT
 
@@ -29,16 +28,6 @@ class PassOver(TypedDict):
 
 
 File = Annotated[str, WithJsonSchema({"type": "string", "format": "binary"})]
-SNAPSHOT = {"model": "weather", "position": 8}
 EXPORTED = Shape(File, "")
-IMPORTED = {
-    "model": "weather",
-    "configuration": CONFIGURATION,
-    "position": 1,
-    "examples": 3,
-    "classes": ["sun", "rain"],
-}
 ROLL_BACK_BODY = Shape(RollBack, {"position": 5})
 PASS_OVER_BODY = Shape(PassOver, {"position": 11})
-SET_ASIDE = {"model": "weather", "position": 12, "set_aside": {"position": 11, "kind": "learned"}, "error": None}
-ROLLED_BACK = {"model": "weather", "position": 9, "rolled_back_to": 5, "examples": 3}

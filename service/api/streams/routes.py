@@ -21,7 +21,7 @@ from starlette.websockets import WebSocket
 from hinged.operations import FOLLOW, STREAM
 from hinged.service import limits
 from hinged.service.api.serving import Group
-from hinged.service.api.streams.shapes import EVENTS
+from hinged.service.api.streams.shapes import StreamEvent
 from hinged.service.api.streams.websocket import Frames
 from hinged.service.api.wire import registry_of
 from hinged.service.edge.access import Access, caller
@@ -41,7 +41,7 @@ class EventStream(StreamingResponse):
     media_type = "text/event-stream"
 
 
-@group.serves(FOLLOW, EVENTS, media_type="text/event-stream", response_class=EventStream)
+@group.serves(FOLLOW, answers=StreamEvent, media_type="text/event-stream")
 async def follow(
     model: str,
     request: Request,

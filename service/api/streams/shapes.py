@@ -7,7 +7,6 @@ from typing import Annotated, Any, NotRequired
 from pydantic import Field, TypeAdapter, with_config
 from typing_extensions import TypedDict
 
-from hinged.service.api.openapi import Shape
 from hinged.service.data.examples import STRICT
 
 
@@ -17,9 +16,6 @@ class StreamEvent(TypedDict):
     event: str
     data: str
     id: NotRequired[str]
-
-
-EVENTS = Shape(StreamEvent, {"event": "finished", "data": '{"position":6,"kind":"finished","epochs":0}', "id": "6"})
 
 
 SubscribeBody = TypedDict("SubscribeBody", {"from": NotRequired[Annotated[int, Field(ge=0)] | None]})
