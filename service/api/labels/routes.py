@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import partial
 from typing import Annotated, cast
 
@@ -26,7 +25,7 @@ from hinged.service.api.labels.shapes import (
 from hinged.service.api.serving import Group, dispatched, examples_dispatched
 from hinged.service.api.wire import SENT, PathWorker, parsed, read_command, read_json, registry_of
 from hinged.service.commands import explain as reasons
-from hinged.service.commands.ask import Ask, Command, Offer, Peek
+from hinged.service.commands.ask import Ask, Offer, Peek
 from hinged.service.commands.leases import Release, Renew, Skip, Unskip
 from hinged.service.commands.rank import make_ranking
 from hinged.service.data.answers import Answer
@@ -49,13 +48,10 @@ from hinged.service.data.inputs import Inputs, join_long, x_digests
 from hinged.service.data.parts import Configuration
 from hinged.service.data.portions import in_portions, is_long
 from hinged.service.data.slices import Slices, at_once, sliced, spans
-from hinged.service.edge.shortcut import Outcome
-from hinged.service.engine.worker import Worker
 from hinged.service.errors import (
     Conflict,
     Gone,
     Invalid,
-    ServiceError,
     StoreUnavailable,
 )
 from hinged.service.settings import Settings
@@ -76,22 +72,19 @@ group = Group("labels")
 # -- asking for labels ------------------------------------------------------------------------------------------------
 
 
-async def offer_candidates(context: Context, bodies: Sequence[Brought]) -> list[Change | Outcome]:
-    """Offer the candidates of each body."""
-    settings = context.settings
-
-    async def read(body: Brought) -> Change | Outcome:
-        configuration = context.worker.published.configuration
-        if isinstance(body, Packed):
-            work = _read_batch_offer(body.data, configuration, settings)
-        else:
-            work = _read_offer(body, configuration, settings)
-        try:
-            return _change(context.worker, _checked(await sliced(work)))
-        except ServiceError as error:
-            return error
-
-    return [await read(body) for body in bodies]
+async def offer_candidates(context: Context, body: Brought) -> Change:
+    """Offer the candidates of a body."""
+    configuration, settings = context.worker.published.configuration, context.settings
+    if isinstance(body, Packed):
+        offer = await sliced(_read_batch_offer(body.data, configuration, settings))
+    else:
+        offer = await sliced(_read_offer(body, configuration, settings))
+    for index, given in enumerate(offer.ids):
+        if given.startswith(SERVER_ID):
+            raise Invalid(
+                f"examples[{index}].id: ids that begin with {SERVER_ID} are reserved for the server", index=index
+            )
+    return Change(partial(context.worker.begin_command, offer), dict)
 
 
 @group.serves(
@@ -106,20 +99,6 @@ async def offer_candidates(context: Context, bodies: Sequence[Brought]) -> list[
 async def offer(model: str, request: Request) -> Response:
     """Offer candidates to the pool. A candidate that is already in the pool or already learned is not added again."""
     return await examples_dispatched(request, LabelOperations.offer, model)
-
-
-def _change(worker: Worker, command: Command) -> Change:
-    return Change(partial(worker.begin_command, command), dict)
-
-
-def _checked(offer: Offer) -> Offer:
-    """Check that no id in an offer is reserved for the server, and return the offer. Raise Invalid."""
-    for index, given in enumerate(offer.ids):
-        if given.startswith(SERVER_ID):
-            raise Invalid(
-                f"examples[{index}].id: ids that begin with {SERVER_ID} are reserved for the server", index=index
-            )
-    return offer
 
 
 def _read_offer(body: Body, configuration: Configuration, settings: Settings) -> Slices[Offer]:
@@ -149,17 +128,13 @@ def _read_offer(body: Body, configuration: Configuration, settings: Settings) ->
     else:
         at_once(read_portion(body))
 
-    def read(configuration: Configuration) -> tuple[Inputs, list[bytes]]:
-        again = at_once(_read_offer(body, configuration, settings))
-        return again.inputs, again.digests
-
     return Offer(
         [given for offer in offers for given in offer.ids],
         (yield from join_long([offer.inputs for offer in offers])),
         [digest for offer in offers for digest in offer.digests],
         [label for offer in offers for label in offer.labels],
         [show for offer in offers for show in offer.shows],
-        read=read,
+        reread=lambda configuration: at_once(_read_offer(body, configuration, settings)),
     )
 
 
@@ -172,24 +147,19 @@ def _read_batch_offer(body: Raw, configuration: Configuration, settings: Setting
     for begin, end in spans(batch.rows.indptr):
         digests += x_digests(batch.rows.part(begin, end))
         yield
+    return Offer(
+        ids,
+        batch.rows,
+        digests,
+        batch.labels,
+        batch.shows,
+        reread=lambda configuration: at_once(_read_batch_offer(body, configuration, settings)),
+    )
 
-    def read(configuration: Configuration) -> tuple[Inputs, list[bytes]]:
-        again = at_once(_read_batch_offer(body, configuration, settings))
-        return again.inputs, again.digests
 
-    return Offer(ids, batch.rows, digests, batch.labels, batch.shows, read=read)
-
-
-async def ask_questions(context: Context, bodies: Sequence[Brought]) -> list[Change | Outcome]:
-    """Lease the candidates that each body asks for."""
-
-    def read(body: Brought) -> Change | Outcome:
-        try:
-            return _change(context.worker, _read_ask(cast("Body", body)))
-        except ServiceError as error:
-            return error
-
-    return [read(body) for body in bodies]
+async def ask_questions(context: Context, body: Brought) -> Change:
+    """Lease the candidates that a body asks for."""
+    return Change(partial(context.worker.begin_command, _read_ask(cast("Body", body))), dict)
 
 
 @group.serves(
