@@ -22,7 +22,6 @@ from hinged.service.commands.answers import (
     ForgetAnswer,
     first_candidates,
     given_answers,
-    joined,
     predicted,
 )
 from hinged.service.commands.listing import CURSOR, Cursor, ListFilter
@@ -30,6 +29,7 @@ from hinged.service.commands.predict import decided_soon
 from hinged.service.data.answers import Answer
 from hinged.service.data.examples import STRICT, Y
 from hinged.service.data.features.catalogue import AnyX
+from hinged.service.data.inputs import join_inputs
 from hinged.service.data.times import DATE, milliseconds
 from hinged.service.edge.access import check_name
 from hinged.service.errors import Conflict, Gone, StoreUnavailable
@@ -128,6 +128,6 @@ async def list_candidates(
     shown = []
     if candidates:
         say = partial(predicted, published, [candidate.id for candidate in candidates])
-        found = await decided_soon(worker, published, joined(candidates), say)
+        found = await decided_soon(worker, published, join_inputs([candidate.x for candidate in candidates]), say)
         shown = [said | candidate.told for said, candidate in zip(found, candidates, strict=True)]
     return {"model": worker.name, "position": published.position, "size": size, "candidates": shown}
