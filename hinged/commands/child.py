@@ -90,6 +90,10 @@ class ServerProcess:
         """Wait for the server to end by itself."""
         self._process.wait()
 
+    def last_line(self) -> str:
+        """Return the last line of the server's output."""
+        return self._lines[-1] if self._lines else ""
+
     def last_output(self) -> str:
         """Return the last lines of the server's output."""
         self._reader.join(timeout=1.0)

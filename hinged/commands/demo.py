@@ -53,7 +53,10 @@ WATCHED_S = 20.0  # seconds for which the digits wait for somebody to open the p
 STREAMS = re.compile(r"^hinged_open_streams (\S+)$", re.MULTILINE)
 """Metric of open streams. A page that shows a model follows the events of the model, and so counts as a stream."""
 READY_S = 600.0
+NOTE_S = 10.0
 LOOK_S = 0.2  # seconds between two looks for answers of a person
+COMPILED = re.compile(r"compiled \d+ functions")
+"""A line in the server's log while the server compiles."""
 
 
 class DemoError(Exception):
@@ -109,13 +112,21 @@ def demo(port: int, data_dir: Path, *, stay: bool, console: Console) -> None:
 
 def await_ready(server: ServerProcess, client: Client, console: Console) -> None:
     """Wait until the server has compiled its kernels."""
-    started = time.monotonic()
-    with Waiting(console, "starting (the first start on a machine compiles the kernels: 12 s on two idle cores)"):
+    started = noted = time.monotonic()
+    with Waiting(
+        console, "starting (the first start on a machine compiles the kernels: 12 s on two idle cores)"
+    ) as waiting:
         while not answers(client):
+            now = time.monotonic()
             if not server.running:
                 raise died(server)
-            if time.monotonic() - started > READY_S:
+            if now - started > READY_S:
                 raise DemoError(f"the server is not ready after {READY_S:g} s; {server.last_output()}")
+            if (compiled := COMPILED.search(server.last_line())) is not None:
+                waiting.now(compiled[0])
+            if now - noted >= NOTE_S and not console.is_terminal:
+                say(console, f"not ready after {now - started:.0f} s: {compiled[0] if compiled else 'starting'}")
+                noted = now
             time.sleep(0.1)
     say(console, f"ready after {time.monotonic() - started:.1f} s")
 

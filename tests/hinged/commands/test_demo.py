@@ -1,11 +1,14 @@
+import asyncio
 import io
+import logging
 
 import numpy as np
 import pytest
 from rich.console import Console
 
 from hinged import Client
-from hinged.commands.demo import EARLY, LATE, UNSURE, Unsure, batch_standing, load_digits
+from hinged.commands.demo import COMPILED, EARLY, LATE, UNSURE, Unsure, batch_standing, load_digits
+from hinged.service.engine import kernels
 from tests.helpers.command import hinged
 from tests.helpers.fixtures import server_with, speaking
 
@@ -36,6 +39,18 @@ def test_the_batch_svm_is_accurate_once_it_is_fitted_to_all_digits_and_not_befor
     assert standing.held_out_accuracy > 0.98
     assert standing.recent_accuracy < 0.9
     assert 0 < standing.support_vectors < 1347
+
+
+def test_the_demonstration_understands_how_far_the_compiler_is(caplog, monkeypatch):
+    monkeypatch.setattr(kernels, "TOLD_EVERY_S", 0.0)
+    monkeypatch.setattr(kernels.warm, "warm_up_first", lambda _, watch: [watch() for _ in range(2)])
+
+    async def run(call):
+        call()
+
+    with caplog.at_level(logging.INFO):
+        asyncio.run(kernels.load_kernels(run))
+    assert [bool(COMPILED.search(record.message)) for record in caplog.records] == [False, True, False]
 
 
 @pytest.mark.long
