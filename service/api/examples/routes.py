@@ -3,34 +3,35 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import Annotated, Any
+from typing import Annotated, Any, NotRequired
 
 from fastapi import Query, Request
+from pydantic import Field, with_config
 from pydantic_core import from_json
 from starlette.responses import Response
+from typing_extensions import TypedDict
 
 from hinged.answers import Learned, Predicted
 from hinged.operations import LEARN_DEFAULT, PREDICT_DEFAULT, ExampleOperations, ModelOperations
 from hinged.operations.base import DEFAULT, Operation
 from hinged.service.api.examples.learn import LEARNING, read_request, shown_learned
 from hinged.service.api.examples.predict import DECIDING, PREDICTING, predict_examples
-from hinged.service.api.examples.shapes import (
-    DECIDE,
-    FINISH_BODY,
-    LEARN,
-    PREDICT,
-    FinishBody,
-)
+from hinged.service.api.openapi import Shape
 from hinged.service.api.serving import Group, examples_dispatched
 from hinged.service.api.wire import SENT, PathWorker, read_examples, registry_of
 from hinged.service.data.answers import Answer
 from hinged.service.data.configuration import default_configuration
 from hinged.service.data.examples import (
+    STRICT,
+    DecideBody,
     Details,
+    LearnBody,
+    PredictBody,
     Raw,
     UnlabelledExample,
     parse_x,
 )
+from hinged.service.data.features.catalogue import AnyX
 from hinged.service.data.portions import is_long, limits_of
 from hinged.service.data.slices import Slices, sliced
 from hinged.service.data.trees import tree
@@ -52,7 +53,20 @@ from hinged.service.settings import Settings
 MinPosition = Annotated[int, Query(ge=0, description="position that the state must have reached, as returned by learn")]
 LEARN_ERRORS = (Conflict, Gone, StoreUnavailable, ModelFull)
 
+LEARN = Shape(
+    LearnBody[AnyX],
+    {"examples": [{"id": "mon", "x": [0.9, 0.1], "y": "sun"}, {"id": "tue", "x": [0.2, 0.8], "y": "rain"}]},
+)
+PREDICT = Shape(PredictBody[AnyX], {"examples": [{"id": "wed", "x": [0.8, 0.2]}]})
+
 group = Group("examples")
+
+
+@with_config(STRICT)
+class FinishBody(TypedDict):
+    """The number of epochs over the log before the finishing step."""
+
+    epochs: NotRequired[Annotated[int, Field(ge=0, le=100)]]
 
 
 # -- learning ---------------------------------------------------------------------------------------------------------
@@ -126,7 +140,7 @@ def _first_x(body: Raw, settings: Settings) -> Slices[Any]:
     return told.get("x") if isinstance(told, dict) else None
 
 
-@group.serves(ModelOperations.finish, Conflict, StoreUnavailable, takes=FINISH_BODY, optional=True)
+@group.serves(ModelOperations.finish, Conflict, StoreUnavailable, takes=Shape(FinishBody, {"epochs": 1}), optional=True)
 async def finish(worker: PathWorker, body: Annotated[FinishBody, SENT]) -> Answer:
     """Finish the model: optimise over its points until no pair of points violates the optimality conditions by more
     than tol. If `epochs` is given, the model first learns its log that many times again.
@@ -178,7 +192,7 @@ async def predict_one_default(
     Gone,
     StoreUnavailable,
     handling=DECIDING,
-    takes=DECIDE,
+    takes=Shape(DecideBody[AnyX], {"examples": [{"id": "p1", "x": [0.8, 0.2]}]}),
     takes_batch=True,
 )
 async def decide(model: str, request: Request) -> Response:

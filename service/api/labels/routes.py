@@ -3,25 +3,18 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Annotated, cast
+from typing import Annotated, Literal, NotRequired, cast
 
 from fastapi import Query, Request
+from pydantic import Field, StringConstraints, with_config
 from starlette.responses import Response
+from typing_extensions import TypedDict
 
 from hinged.answers import Queries
 from hinged.operations import ExampleOperations, LabelOperations
 from hinged.service import limits
 from hinged.service.api.dispatch import Brought, Change, Context, Handling, Packed
-from hinged.service.api.labels.shapes import (
-    ASK_BODY,
-    HEARTBEAT_BODY,
-    POOL,
-    RANK,
-    SKIP_BODY,
-    AskBody,
-    HeartbeatBody,
-    SkipBody,
-)
+from hinged.service.api.openapi import Shape
 from hinged.service.api.serving import Group, dispatched, examples_dispatched
 from hinged.service.api.wire import SENT, PathWorker, parsed, read_command, read_json, registry_of
 from hinged.service.commands import explain as reasons
@@ -33,7 +26,9 @@ from hinged.service.data.batches import SHOWS, read_batch
 from hinged.service.data.classes import Label, check_label
 from hinged.service.data.examples import (
     SERVER_ID,
+    STRICT,
     Body,
+    PoolBody,
     RankBody,
     Raw,
     Strategy,
@@ -68,6 +63,41 @@ questions.
 
 group = Group("labels")
 
+Name = Annotated[str, StringConstraints(min_length=1, max_length=256)]
+LeaseTime = Annotated[float, Field(ge=0.001, le=limits.LEASE_S_MAX)]
+
+
+@with_config(STRICT)
+class AskBody(TypedDict):
+    """A request for labels: how many, for which annotator, how to choose the candidates, and how long the leases last.
+    A retry with the same request_id gets the same answer.
+
+    held: leases that the client still has. Only these leases are repeated. null: all open leases of the annotator are
+    repeated.
+    """
+
+    n: NotRequired[Annotated[int, Field(ge=1)]]
+    annotator: Name
+    strategy: NotRequired[Strategy]
+    lease_s: NotRequired[LeaseTime]
+    request_id: NotRequired[Name | None]
+    search: NotRequired[Annotated[int, Field(ge=1, le=limits.SEARCHED_MAX)]]
+    held: NotRequired[Annotated[list[Name], Field(max_length=limits.HELD_MAX)] | None]
+
+
+@with_config(STRICT)
+class HeartbeatBody(TypedDict):
+    """How long a lease lasts from now, in seconds."""
+
+    lease_s: NotRequired[LeaseTime]
+
+
+SkipBody = TypedDict("SkipBody", {"for": NotRequired[Literal["me", "all"]]})
+with_config(STRICT)(SkipBody)
+
+
+ASK_BODY = Shape(AskBody, {"n": 1, "annotator": "ann", "strategy": "active", "lease_s": 600.0})
+
 
 # -- asking for labels ------------------------------------------------------------------------------------------------
 
@@ -93,7 +123,7 @@ async def offer_candidates(context: Context, body: Brought) -> Change:
     Gone,
     StoreUnavailable,
     handling=Handling(offer_candidates),
-    takes=POOL,
+    takes=Shape(PoolBody[AnyX], {"examples": [{"id": "thu", "x": [0.5, 0.5]}, {"id": "fri", "x": [0.9, 0.9]}]}),
     takes_batch=True,
 )
 async def offer(model: str, request: Request) -> Response:
@@ -203,7 +233,9 @@ async def peek(
     return await worker.command(Peek(n, strategy, SEARCHED))
 
 
-@group.serves(LabelOperations.heartbeat, StoreUnavailable, takes=HEARTBEAT_BODY, optional=True)
+@group.serves(
+    LabelOperations.heartbeat, StoreUnavailable, takes=Shape(HeartbeatBody, {"lease_s": 600.0}), optional=True
+)
 async def heartbeat(worker: PathWorker, lease: str, body: Annotated[HeartbeatBody, SENT]) -> Answer:
     """Extend a lease. The lease then lasts `lease_s` seconds from now."""
     lease_s = body.get("lease_s")
@@ -216,7 +248,7 @@ async def release(worker: PathWorker, lease: str) -> Answer:
     return await worker.command(Release(lease))
 
 
-@group.serves(LabelOperations.skip, StoreUnavailable, takes=SKIP_BODY, optional=True)
+@group.serves(LabelOperations.skip, StoreUnavailable, takes=Shape(SkipBody, {"for": "me"}), optional=True)
 async def skip(worker: PathWorker, lease: str, body: Annotated[SkipBody, SENT]) -> Answer:
     """Skip a leased candidate. With `me`, the server does not ask this annotator about it again. With `all`, the server
     asks no annotator about it.
@@ -230,7 +262,10 @@ async def unskip(worker: PathWorker, lease: str) -> Answer:
     return await worker.command(Unskip(lease))
 
 
-@group.serves(ExampleOperations.rank, takes=RANK)
+@group.serves(
+    ExampleOperations.rank,
+    takes=Shape(RankBody[AnyX], {"examples": [{"id": "a", "x": [0.9, 0.1]}, {"id": "b", "x": [0.5, 0.4]}]}),
+)
 async def rank_examples(worker: PathWorker, request: Request) -> Answer:
     """Rank examples by how useful their labels would be. Nothing changes."""
     settings = registry_of(request).settings

@@ -66,13 +66,13 @@ async def labelstudio_setup(worker: PathWorker, request: Request) -> Answer:
     body = await read_lists(request, SETUP_BODY.adapter, {})
     if body.get("schema"):
         _control(body["schema"])
-    return {"model_version": _version(worker)}
+    return {"model_version": worker.name}
 
 
 @group.serves(Operation("GET", "/labelstudio/models/{model}/versions", role="reader", basic=True), answers=Versions)
 async def labelstudio_versions(worker: PathWorker) -> Answer:
     """List the versions of the model. There is only one version."""
-    return {"versions": [_version(worker)]}
+    return {"versions": [worker.name]}
 
 
 @group.serves(
@@ -83,7 +83,7 @@ async def labelstudio_versions(worker: PathWorker) -> Answer:
 async def labelstudio_predict(worker: PathWorker, request: Request) -> Answer:
     """Predict tasks. Each task gets a label and a score. The score is lowest where a label is worth most."""
     most = registry_of(request).settings.batch_examples_max
-    published, version = worker.published, _version(worker)
+    published, version = worker.published, worker.name
     read: list[Inputs | None] = []
 
     def take(begin: int, tasks: list[Any]) -> Slices[None]:
@@ -173,10 +173,3 @@ def _control(configuration: str) -> Control:
     if control is None:
         raise Invalid('the labelling configuration has no <Choices name="..." toName="..."> for a single label')
     return control
-
-
-def _version(worker: Worker) -> str:
-    """Return the model's name, which serves as its version. When Label Studio samples by uncertainty, it considers only
-    tasks with predictions of one version. That version is the name that the backend has in the project.
-    """
-    return worker.name

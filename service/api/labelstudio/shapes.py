@@ -31,7 +31,9 @@ class SetupBody(TypedDict):
 
 
 class Version(TypedDict):
-    """The version of a model, which is the model's name."""
+    """The version of a model, which is the model's name. When Label Studio samples by uncertainty, it considers only
+    tasks with predictions of one version: the name that the backend has in the project.
+    """
 
     model_version: str
 

@@ -2,31 +2,43 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, NotRequired
 
 from fastapi import Query, Request
+from pydantic import Field, WithJsonSchema, with_config
 from starlette.responses import Response, StreamingResponse
+from typing_extensions import TypedDict
 
 from hinged.operations import SnapshotOperations
 from hinged.service import limits
+from hinged.service.api.openapi import Shape
 from hinged.service.api.serving import Group
-from hinged.service.api.snapshots.shapes import (
-    EXPORTED,
-    PASS_OVER_BODY,
-    ROLL_BACK_BODY,
-    File,
-    PassOver,
-    Position,
-    RollBack,
-)
 from hinged.service.api.wire import BINARY, SENT, PathWorker, receive_file, registry_of
 from hinged.service.data.answers import Answer
 from hinged.service.data.configuration import shown_configuration
+from hinged.service.data.examples import STRICT
 from hinged.service.edge.middleware import JSON
 from hinged.service.engine.transfer.exports import LOG_SUFFIX, SUFFIX
 from hinged.service.errors import Conflict, StoreUnavailable
 
+Position = Annotated[int, Field(ge=1, lt=2**53)]
+File = Annotated[str, WithJsonSchema({"type": "string", "format": "binary"})]
+
 group = Group("snapshots")
+
+
+@with_config(STRICT)
+class RollBack(TypedDict):
+    """The position of the state to which the model returns."""
+
+    position: Position
+
+
+@with_config(STRICT)
+class PassOver(TypedDict):
+    """The position of the event at which the model stopped. By default, that event is skipped whatever its position."""
+
+    position: NotRequired[Position]
 
 
 @group.serves(SnapshotOperations.snapshot, StoreUnavailable)
@@ -57,7 +69,7 @@ async def export_model(
     SnapshotOperations.import_model,
     Conflict,
     StoreUnavailable,
-    takes=EXPORTED,
+    takes=Shape(File, ""),
     takes_type=BINARY,
     statuses=(201,),
 )
@@ -72,13 +84,15 @@ async def import_model(model: str, request: Request) -> Response:
     return JSON({**answer, "examples": published.examples, "classes": list(published.labels)}, 201)
 
 
-@group.serves(SnapshotOperations.rollback, Conflict, StoreUnavailable, takes=ROLL_BACK_BODY)
+@group.serves(SnapshotOperations.rollback, Conflict, StoreUnavailable, takes=Shape(RollBack, {"position": 5}))
 async def roll_back(worker: PathWorker, body: Annotated[RollBack, SENT]) -> Answer:
     """Roll a model back to its state at a position. The log continues; the events that are undone no longer count."""
     return await worker.roll_back(body["position"])
 
 
-@group.serves(SnapshotOperations.skip_event, Conflict, StoreUnavailable, takes=PASS_OVER_BODY, optional=True)
+@group.serves(
+    SnapshotOperations.skip_event, Conflict, StoreUnavailable, takes=Shape(PassOver, {"position": 11}), optional=True
+)
 async def set_aside(worker: PathWorker, body: Annotated[PassOver, SENT]) -> Answer:
     """Skip the event that stopped the model because the model could not apply it. The model then continues to learn."""
     return await worker.set_aside(body.get("position"))
