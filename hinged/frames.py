@@ -43,12 +43,14 @@ def _padded(n: int) -> int:
     return -(-n // 8) * 8
 
 
-def encode(kind: str, facts: Mapping[str, Any], arrays: Mapping[str, Array], *, long: bool = False) -> bytes:
+def encode(
+    kind: str, facts: Mapping[str, Any], arrays: Mapping[str, Array], *, long: bool = False, checksum: bool = True
+) -> bytes:
     """Return a frame of this kind. The facts must be JSON. The arrays have a dtype of DTYPES and are stored
     little-endian.
 
     long: whether lists may have many thousands of entries, and arrays many megabytes. If so, other threads run in
-    between.
+    between. checksum: whether the frame has one.
     """
     listed: list[tuple[str, str, tuple[int, ...]]] = []
     parts: list[bytes] = []
@@ -68,7 +70,7 @@ def encode(kind: str, facts: Mapping[str, Any], arrays: Mapping[str, Array], *, 
     header = (_pieced if long else _json)({"kind": kind, "facts": facts, "arrays": listed}).encode()
     start = _PREFIX.size + len(header)
     parts = [header, bytes(_padded(start) - start), *parts]
-    prefix = _PREFIX.pack(MAGIC, _checksum(*parts), len(header))
+    prefix = _PREFIX.pack(MAGIC, _checksum(*parts) if checksum else NO_CHECKSUM, len(header))
     return b"".join([prefix, *parts])  # the only copy; for a long frame, other threads run in between
 
 
@@ -154,10 +156,7 @@ def _product(shape: Sequence[int], most: int) -> int:
 
 def peek(data: bytes, kind: str) -> dict[str, Any]:
     """Return the facts of a frame of this kind, without checking the rest. Raise BadFrame if the frame has no facts."""
-    if len(data) < _PREFIX.size:
-        raise BadFrame(f"a frame has at least {_PREFIX.size} bytes, got {len(data)}")
-    _, _, header_bytes = _PREFIX.unpack_from(data)
-    return _header(_parsed(data[_PREFIX.size : _PREFIX.size + header_bytes]), kind)[0]
+    return _header(_parsed(bytes(opened(data)[0])), kind)[0]
 
 
 def contains(data: bytes, part: bytes) -> bool:

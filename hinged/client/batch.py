@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
-import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from hinged.frames import encode
+
 MEDIA_TYPE = "application/vnd.hinged.batch"
-PREFIX = struct.Struct("<4s16sI")  # magic, no checksum (TCP has its own), length of the header
 FLOATS = ("float32", "float64")
 
 
@@ -96,7 +95,7 @@ class RowsSent:
             arrays["y"] = np.array([numbers[kind] for kind in kinds], np.int32)
         if self._weights is not None:
             arrays["weights"] = self._weights[begin:end]
-        return _framed(facts, arrays)
+        return encode("batch", facts, arrays, checksum=False)  # TCP has its own checksum
 
 
 def pack(
@@ -117,14 +116,3 @@ def _floats(array: Any) -> Any:
 
 def _integers(array: Any) -> Any:
     return array if array.dtype.name in ("int32", "int64") else array.astype(np.int64)
-
-
-def _framed(facts: Mapping[str, Any], arrays: Mapping[str, Any]) -> bytes:
-    listed, parts = [], []
-    for name, array in arrays.items():
-        data = np.ascontiguousarray(array, array.dtype.newbyteorder("<")).tobytes()
-        listed.append([name, array.dtype.name, list(array.shape)])
-        parts += [data, bytes(-len(data) % 8)]
-    header = json.dumps({"kind": "batch", "facts": facts, "arrays": listed}, separators=(",", ":")).encode()
-    start = PREFIX.size + len(header)
-    return b"".join([PREFIX.pack(b"hng1", bytes(16), len(header)), header, bytes(-start % 8), *parts])

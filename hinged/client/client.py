@@ -9,16 +9,8 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import httpx
 
-from hinged.client.asking import authorization
-from hinged.client.certificates import Certificates
 from hinged.client.events import FollowerPosition, afollow, follow
-from hinged.client.exchange import (
-    Exchange,
-    HingedError,
-    Outcome,
-    Pause,
-    Send,
-)
+from hinged.client.exchange import Exchange, HingedError, Outcome, Pause, Send
 from hinged.client.routes import PAGE_EXAMPLES, Routes
 from hinged.client.sockets import AsyncStream, Stream
 from hinged.operations.base import Awaiting, Blocking
@@ -34,9 +26,6 @@ Answer = TypeVar("Answer")
 URL = "http://127.0.0.1:8000"
 TIMEOUT_S = 60.0
 TRIES_MAX = 8
-
-# A proxy from the environment cannot reach the loopback names of this machine.
-UNPROXIED = ("all://localhost", "all://127.0.0.1", "all://[::1]")
 
 
 class Client(Routes, Blocking):
@@ -69,12 +58,8 @@ class Client(Routes, Blocking):
     def __init__(
         self, url: str = URL, *, key: str | None = None, timeout_s: float = TIMEOUT_S, tries_max: int = TRIES_MAX
     ) -> None:
-        super().__init__(url, tries_max)
-        self._authorization, self._timeout_s = authorization(key), timeout_s
-        self._http = httpx.Client(
-            headers=self._authorization, timeout=timeout_s, mounts=dict.fromkeys(UNPROXIED), follow_redirects=False,
-            verify=Certificates(),
-        )  # fmt: skip
+        super().__init__(url, key, timeout_s, tries_max)
+        self._http = httpx.Client(**self._options)
 
     def __enter__(self) -> Self:
         return self
@@ -144,12 +129,8 @@ class AsyncClient(Routes, Awaiting):
     def __init__(
         self, url: str = URL, *, key: str | None = None, timeout_s: float = TIMEOUT_S, tries_max: int = TRIES_MAX
     ) -> None:
-        super().__init__(url, tries_max)
-        self._authorization, self._timeout_s = authorization(key), timeout_s
-        self._http = httpx.AsyncClient(
-            headers=self._authorization, timeout=timeout_s, mounts=dict.fromkeys(UNPROXIED), follow_redirects=False,
-            verify=Certificates(),
-        )  # fmt: skip
+        super().__init__(url, key, timeout_s, tries_max)
+        self._http = httpx.AsyncClient(**self._options)
 
     async def __aenter__(self) -> Self:
         return self

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from functools import wraps
+from ssl import PROTOCOL_TLS_CLIENT, SSLContext
+from typing import TYPE_CHECKING, Any, Concatenate
 
 import httpx
 
 from hinged.answers import Changed, Imported, JobState, Learned, ListedExample, Offered, Predicted
-from hinged.client.asking import Asking
-from hinged.client.exchange import Exchange, HingedError, ready, wait_for_change, wait_until_ready
-from hinged.client.methods import route
+from hinged.client.exchange import Exchange, HingedError, exchange, ready, wait_for_change, wait_until_ready
 from hinged.extras import needed
 from hinged.operations import (
     AlertOperations,
@@ -26,7 +26,7 @@ from hinged.operations import (
     ServerOperations,
     SnapshotOperations,
 )
-from hinged.operations.base import LONG_S, Call
+from hinged.operations.base import LONG_S, Answer, Arguments, Asker, Call, Method
 from hinged.operations.values import ModelFile
 
 if TYPE_CHECKING:
@@ -38,8 +38,22 @@ PAGE_EXAMPLES = 1000
 """Number of examples in each page of a listing, the most that a server returns at once."""
 
 
+# A proxy from the environment cannot reach the loopback names of this machine.
+UNPROXIED = ("all://localhost", "all://127.0.0.1", "all://[::1]")
+
+
+def route(steps: Callable[Concatenate[Any, Arguments], Exchange[Answer]]) -> Method[Arguments, Answer]:
+    """Make a method of both clients from a function that yields the steps of an exchange."""
+
+    @wraps(steps)
+    def method(self: Any, *args: Any, **named: Any) -> Any:
+        return self._run(steps(self, *args, **named))
+
+    return Method(method)
+
+
 class Routes(
-    Asking,
+    Asker,
     ModelOperations,
     ExampleOperations,
     LabelOperations,
@@ -55,6 +69,37 @@ class Routes(
     depending on the model. Arrays are accepted. A single example may be passed instead of a list. In named features,
     NaN, None and NaT are missing values; dates and times are sent as ISO 8601 text.
     """
+
+    def __init__(self, url: str, key: str | None, timeout_s: float, tries_max: int) -> None:
+        self.url = checked_url(url).rstrip("/")
+        if not tries_max >= 1:
+            raise ValueError(f"tries_max must be >= 1, got {tries_max}")
+        self.tries_max = tries_max
+        self.owners: dict[str, str] = {}
+        """For each model, the server that last answered for it. Used if several servers share a store."""
+        self._authorization, self._timeout_s = authorization(key), timeout_s
+        # A client of plain HTTP needs no certificates, whose reading takes 20 ms and 2 MB.
+        self._options: dict[str, Any] = {
+            "headers": self._authorization,
+            "timeout": timeout_s,
+            "mounts": dict.fromkeys(UNPROXIED),
+            "follow_redirects": False,
+            "verify": True if self.url.startswith("https:") else SSLContext(PROTOCOL_TLS_CLIENT),
+        }
+        """The arguments of httpx's client."""
+
+    def _ask(self, call: Call[Any]) -> Any:
+        """Return the answer to a call, or an awaitable of the answer."""
+        return self._run(self._exchange(call))
+
+    def _run(self, steps: Exchange[Any]) -> Any:
+        """Return the result of an exchange, or an awaitable of the result."""
+        raise NotImplementedError
+
+    def _exchange(self, call: Call[Any]) -> Exchange[Any]:
+        if call.once:
+            return exchange(self.url, call, tries_max=1)
+        return exchange(self.url, call, self.tries_max, self.owners)
 
     @route
     def learn_rows(
@@ -242,3 +287,25 @@ def _as_one(answers: list[dict[str, Any]]) -> dict[str, Any]:
     if "results" in found:
         found["results"] = [result for answer in answers for result in answer["results"]]
     return found | {name: sum(answer[name] for answer in answers) for name in ("added", "dropped") if name in found}
+
+
+def checked_url(url: str) -> str:
+    """Return a server's address. Raise ValueError if it is invalid or contains a password."""
+    try:
+        parsed = httpx.URL(url)
+    except httpx.InvalidURL as error:
+        raise ValueError(f"{url!r} is not a URL: {error}") from error
+    if parsed.userinfo:  # not shown, because messages may get into logs
+        raise ValueError("a URL must not hold a user or a password; pass a key as key=")
+    if parsed.scheme not in {"http", "https"} or not parsed.host:
+        raise ValueError(f"url must be like http://127.0.0.1:8000, got {url!r}")
+    return url
+
+
+def authorization(key: str | None) -> dict[str, str]:
+    """Return the header for a key. Raise ValueError, which does not show the key, if the key is invalid."""
+    if key is None:
+        return {}
+    if not (key.isascii() and key.isprintable() and key and " " not in key):
+        raise ValueError("key must be printable ASCII without spaces, as `hinged keys create` printed it")
+    return {"authorization": f"Bearer {key}"}

@@ -12,13 +12,13 @@ import itertools
 import json
 import queue
 import threading
-from contextlib import AsyncExitStack, ExitStack
+from contextlib import AsyncExitStack, ExitStack, suppress
 from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import urlsplit
 
 from hinged.client.exchange import PREFER, HingedError, owner_named
 from hinged.operations.streams import STREAM
-from hinged.operations.values import Examples, several, with_ids
+from hinged.operations.values import Examples, plain, with_ids
 from hinged.operations.values import encoded as encode
 
 if TYPE_CHECKING:
@@ -33,6 +33,45 @@ EVENTS_WAITING_MAX = 1000
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 Answer = dict[str, Any]
+
+
+class Conversation:
+    """The requests of a stream that wait for their answers, without I/O. Futures are of asyncio, or of threads."""
+
+    def __init__(self) -> None:
+        self._refs = itertools.count(1)
+        self.waiting: dict[str, Any] = {}
+        self.closed: HingedError | None = None
+
+    def request(self, future: Any, op: str, body: Mapping[str, Any]) -> tuple[str, bytes]:
+        """Let a future wait for the answer to a frame. Return the frame's ref, and the frame as bytes."""
+        ref = str(next(self._refs))
+        frame = encode({"op": op, "ref": ref, **body})  # a frame that is not JSON gets no answer
+        self.waiting[ref] = future
+        return ref, frame
+
+    def hear(self, text: str | bytes) -> Answer | HingedError | None:
+        """Take a frame from the server. Return an event, or the error that ended the events; None after an answer."""
+        frame = json.loads(text)
+        future = self.waiting.pop(str(frame.get("ref")), None)
+        if future is None:
+            return None if frame.get("ok") else frame["event"] if "event" in frame else _error(frame)
+        with suppress(concurrent.futures.InvalidStateError, asyncio.InvalidStateError):  # the caller has cancelled it
+            if frame.pop("ok"):
+                del frame["ref"]
+                future.set_result(frame)
+            else:
+                future.set_exception(_error(frame))
+        return None
+
+    def end(self) -> HingedError:
+        """Refuse all requests that wait. Return the error that says why the stream is closed."""
+        self.closed = self.closed or HingedError("the stream is closed", code="closed")
+        while self.waiting:
+            _, future = self.waiting.popitem()
+            with suppress(concurrent.futures.InvalidStateError, asyncio.InvalidStateError):
+                future.set_exception(self.closed)
+        return self.closed
 
 
 class Stream:
@@ -60,11 +99,9 @@ class Stream:
             self._socket = connection
         except (OSError, WebSocketException) as error:
             raise _refused(url, error) from error
-        self._refs = itertools.count(1)
+        self._frames = Conversation()
         self._sending = threading.Lock()
-        self._waiting: dict[str, concurrent.futures.Future[Answer]] = {}
         self._events: queue.Queue[dict[str, Any] | HingedError] = queue.Queue(EVENTS_WAITING_MAX)
-        self._closed: HingedError | None = None
         self._hearing = threading.Thread(target=self._hear, name=f"stream of {model}", daemon=True)
         self._hearing.start()
 
@@ -76,7 +113,7 @@ class Stream:
 
     def close(self) -> None:
         """Wait for the answers to all requests that were sent, then close the socket."""
-        concurrent.futures.wait(list(self._waiting.values()))
+        concurrent.futures.wait(list(self._frames.waiting.values()))
         self._open.close()
         while self._hearing.is_alive():  # the thread may be waiting to deliver an event that no caller takes
             self._hearing.join(0.05)
@@ -89,15 +126,15 @@ class Stream:
 
     def decide(self, examples: Examples, **options: Any) -> concurrent.futures.Future[ExampleDecisions]:
         """Decide about examples after learning everything that this stream sent before, like `Client.decide`."""
-        return self.send("decide", examples=[dict(example) for example in several(examples)], **options)
+        return self.send("decide", examples=plain(examples), **options)
 
     def predict(self, examples: Examples, **options: Any) -> concurrent.futures.Future[Predicted]:
         """Predict examples after learning everything that this stream sent before, like `Client.predict`."""
-        return self.send("predict", examples=[dict(example) for example in several(examples)], **options)
+        return self.send("predict", examples=plain(examples), **options)
 
     def offer(self, examples: Examples) -> concurrent.futures.Future[Offered]:
         """Add candidates to the pool, like `Client.offer`."""
-        return self.send("pool", examples=[dict(example) for example in several(examples)])
+        return self.send("pool", examples=plain(examples))
 
     def query(self, *, annotator: str, **options: Any) -> concurrent.futures.Future[Queries]:
         """Lease the candidates whose labels are worth most, like `Client.query`."""
@@ -115,7 +152,7 @@ class Stream:
         while True:
             found = self._events.get()
             if isinstance(found, HingedError):
-                if found is self._closed:
+                if found is self._frames.closed:
                     return
                 raise found
             yield found
@@ -125,22 +162,19 @@ class Stream:
         from websockets.exceptions import ConnectionClosed  # noqa: PLC0415
 
         future: concurrent.futures.Future[Answer] = concurrent.futures.Future()
+        frames = self._frames
         with self._sending:
-            ref = str(next(self._refs))
-            frame = encode(
-                {"op": op, "ref": ref, **body}
-            )  # encode before storing the future: a frame that is not JSON gets no answer
-            self._waiting[ref] = future
+            ref, frame = frames.request(future, op, body)
             try:
                 self._socket.send(frame, text=True)
             except ConnectionClosed as error:
-                self._waiting.pop(ref, None)
-                raise self._closed or _ended(error) from error
+                frames.waiting.pop(ref, None)
+                raise frames.closed or _ended(error) from error
             except BaseException:  # an interrupt: the caller will not get the future
-                self._waiting.pop(ref, None)
+                frames.waiting.pop(ref, None)
                 raise
-        if self._closed and self._waiting.pop(ref, None):
-            raise self._closed
+        if frames.closed and frames.waiting.pop(ref, None):
+            raise frames.closed
         return future
 
     def _hear(self) -> None:
@@ -148,26 +182,12 @@ class Stream:
 
         try:
             for text in self._socket:
-                frame = json.loads(text)
-                future = self._waiting.pop(str(frame.get("ref")), None)
-                if future is None:
-                    if not frame.get("ok"):
-                        self._events.put(frame["event"] if "event" in frame else _error(frame))
-                elif not future.set_running_or_notify_cancel():  # the caller has cancelled it
-                    continue
-                elif frame["ok"]:
-                    future.set_result(_answer(frame))
-                else:
-                    future.set_exception(_error(frame))
+                if (told := self._frames.hear(text)) is not None:
+                    self._events.put(told)
         except ConnectionClosed as error:
-            self._closed = _ended(error)
+            self._frames.closed = _ended(error)
         finally:  # however the socket ended, no caller must wait any longer
-            self._closed = self._closed or HingedError("the stream is closed", code="closed")
-            while self._waiting:
-                _, future = self._waiting.popitem()
-                if future.set_running_or_notify_cancel():
-                    future.set_exception(self._closed)
-            self._events.put(self._closed)
+            self._events.put(self._frames.end())
 
 
 class AsyncStream:
@@ -180,10 +200,8 @@ class AsyncStream:
 
     def __init__(self, url: str, model: str, headers: Mapping[str, str], timeout_s: float) -> None:
         self._url, self._model, self._headers, self._timeout_s = url, model, headers, timeout_s
-        self._refs = itertools.count(1)
-        self._waiting: dict[str, asyncio.Future[Answer]] = {}
+        self._frames = Conversation()
         self._events: asyncio.Queue[dict[str, Any] | HingedError] = asyncio.Queue(EVENTS_WAITING_MAX)
-        self._closed: HingedError | None = None
 
     async def __aenter__(self) -> Self:
         from websockets.asyncio.client import connect  # noqa: PLC0415
@@ -210,8 +228,8 @@ class AsyncStream:
 
     async def aclose(self) -> None:
         """Wait for the answers to all requests that were sent, then close the socket."""
-        if self._waiting:
-            await asyncio.wait(list(self._waiting.values()))
+        if self._frames.waiting:
+            await asyncio.wait(list(self._frames.waiting.values()))
         await self._open.aclose()
         self._hearing.cancel()
         await asyncio.gather(self._hearing, return_exceptions=True)
@@ -222,15 +240,15 @@ class AsyncStream:
 
     async def decide(self, examples: Examples, **options: Any) -> asyncio.Future[ExampleDecisions]:
         """Decide about examples after learning everything that this stream sent before, like `AsyncClient.decide`."""
-        return await self.send("decide", examples=[dict(example) for example in several(examples)], **options)
+        return await self.send("decide", examples=plain(examples), **options)
 
     async def predict(self, examples: Examples, **options: Any) -> asyncio.Future[Predicted]:
         """Predict examples after learning everything that this stream sent before, like `AsyncClient.predict`."""
-        return await self.send("predict", examples=[dict(example) for example in several(examples)], **options)
+        return await self.send("predict", examples=plain(examples), **options)
 
     async def offer(self, examples: Examples) -> asyncio.Future[Offered]:
         """Add candidates to the pool, like `AsyncClient.offer`."""
-        return await self.send("pool", examples=[dict(example) for example in several(examples)])
+        return await self.send("pool", examples=plain(examples))
 
     async def query(self, *, annotator: str, **options: Any) -> asyncio.Future[Queries]:
         """Lease the candidates whose labels are worth most, like `AsyncClient.query`."""
@@ -242,7 +260,7 @@ class AsyncStream:
         while True:
             found = await self._events.get()
             if isinstance(found, HingedError):
-                if found is self._closed:
+                if found is self._frames.closed:
                     return
                 raise found
             yield found
@@ -253,19 +271,15 @@ class AsyncStream:
         """
         from websockets.exceptions import ConnectionClosed  # noqa: PLC0415
 
-        ref = str(next(self._refs))
-        frame = encode(
-            {"op": op, "ref": ref, **body}
-        )  # encode before storing the future: a frame that is not JSON gets no answer
-        future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
-        self._waiting[ref] = future
+        frames, future = self._frames, asyncio.get_running_loop().create_future()
+        ref, frame = frames.request(future, op, body)
         try:
             await self._socket.send(frame, text=True)
         except ConnectionClosed as error:
-            self._waiting.pop(ref, None)
-            raise self._closed or _ended(error) from error
+            frames.waiting.pop(ref, None)
+            raise frames.closed or _ended(error) from error
         except BaseException:  # cancelled: the caller will not get the future
-            self._waiting.pop(ref, None)
+            frames.waiting.pop(ref, None)
             raise
         return future
 
@@ -274,26 +288,13 @@ class AsyncStream:
 
         try:
             async for text in self._socket:
-                frame = json.loads(text)
-                future = self._waiting.pop(str(frame.get("ref")), None)
-                if future is None:
-                    if not frame.get("ok"):
-                        await self._events.put(frame["event"] if "event" in frame else _error(frame))
-                elif future.done():  # the caller has cancelled it
-                    continue
-                elif frame["ok"]:
-                    future.set_result(_answer(frame))
-                else:
-                    future.set_exception(_error(frame))
+                if (told := self._frames.hear(text)) is not None:
+                    await self._events.put(told)
         except ConnectionClosed as error:
-            self._closed = _ended(error)
+            self._frames.closed = _ended(error)
         finally:  # however the socket ended, no caller must wait any longer
-            self._closed = self._closed or HingedError("the stream is closed", code="closed")
-            while self._waiting:
-                _, future = self._waiting.popitem()
-                if not future.done():
-                    future.set_exception(self._closed)
-        await self._events.put(self._closed)
+            closed = self._frames.end()
+        await self._events.put(closed)
 
 
 def _address(url: str, model: str) -> str:
@@ -340,10 +341,6 @@ def _options(url: str, headers: Mapping[str, str], timeout_s: float) -> dict[str
         "max_size": None,
         "compression": None,
     }
-
-
-def _answer(frame: dict[str, Any]) -> Answer:
-    return {name: value for name, value in frame.items() if name not in ("ref", "ok")}
 
 
 def _error(frame: dict[str, Any]) -> HingedError:

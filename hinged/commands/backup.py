@@ -7,11 +7,13 @@ import hashlib
 import io
 import json
 import os
+import shutil
 import tarfile
 import time
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -34,49 +36,10 @@ TARS = {".tar": "", ".tar.gz": "gz", ".tgz": "gz"}
 PLACE = click.Path(path_type=Path)
 
 
-class BackupTarget(Protocol):
-    """The place of a backup's files."""
-
-    def put(self, name: str, data: bytes) -> None:
-        """Write a file."""
-
-    def get(self, name: str) -> bytes:
-        """Read a file. Raise OSError or KeyError if the file is missing."""
-
-
-class Folder:
-    """A backup in a folder of its own."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-
-    def put(self, name: str, data: bytes) -> None:
-        """Write a file."""
-        (self._path / name).write_bytes(data)
-
-    def get(self, name: str) -> bytes:
-        """Read a file."""
-        return (self._path / name).read_bytes()
-
-
-class Tar:
-    """A backup in a tar file."""
-
-    def __init__(self, file: tarfile.TarFile) -> None:
-        self._file = file
-
-    def put(self, name: str, data: bytes) -> None:
-        """Write a file."""
-        facts = tarfile.TarInfo(name)
-        facts.size, facts.mtime, facts.mode = len(data), int(time.time()), 0o600
-        self._file.addfile(facts, io.BytesIO(data))
-
-    def get(self, name: str) -> bytes:
-        """Read a file."""
-        found = self._file.extractfile(name)
-        if found is None:
-            raise KeyError(name)
-        return found.read()
+Put = Callable[[str, bytes], object]
+"""A function that writes a file of a backup."""
+Get = Callable[[str], bytes]
+"""A function that reads a file of a backup. It raises OSError or KeyError if the file is missing."""
 
 
 @click.command(epilog="Example: hinged backup monday.tar.gz")
@@ -90,7 +53,7 @@ def backup(client: Client, *, to: Path, as_json: bool) -> None:
     """
     index: dict[str, Any] = {"version": VERSION, "at": now(), "models": [], "failed": []}
     names = [summary["model"] for summary in client.models()]
-    with written(to) as place:
+    with written(to) as put:
         for name in names:
             file = name + SUFFIX
             try:
@@ -105,10 +68,10 @@ def backup(client: Client, *, to: Path, as_json: bool) -> None:
                     continue
                 # The model has no features and has learned nothing: its configuration is all of it.
                 file, data = name + CONFIGURATION, json.dumps(error.details["configuration"]).encode()
-            place.put(file, data)
+            put(file, data)
             digest = hashlib.sha256(data).hexdigest()
             index["models"].append({"model": name, "file": file, "bytes": len(data), "sha256": digest})
-        place.put(INDEX, json.dumps(index, indent=2).encode())
+        put(INDEX, json.dumps(index, indent=2).encode())
     size = sum(model["bytes"] for model in index["models"])
     tell(index, as_json, f"{to}: {len(index['models']):,} models, {size:,} bytes")
     if index["failed"]:
@@ -129,8 +92,8 @@ def restore(client: Client, *, backup: Path, only: tuple[str, ...], skip_existin
 
     The command checks all files before it creates the first model. Each model's log begins again at position 1.
     """
-    with opened(backup) as place:
-        models = read_index(place, backup)
+    with opened(backup) as get:
+        models = read_index(get, backup)
         if unknown := set(only) - {model["model"] for model in models}:
             raise click.ClickException(f"{backup} has no model {', '.join(sorted(unknown))}")
         wanted = [model for model in models if not only or model["model"] in only]
@@ -142,9 +105,9 @@ def restore(client: Client, *, backup: Path, only: tuple[str, ...], skip_existin
             )
         wanted = [model for model in wanted if model["model"] not in there]
         for model in wanted:
-            checked(place, model, backup)
+            checked(get, model, backup)
         for model in wanted:
-            name, data = model["model"], checked(place, model, backup)
+            name, data = model["model"], checked(get, model, backup)
             if model["file"].endswith(CONFIGURATION):
                 tell(client.create_model(name, **json.loads(data)), as_json, f"{name}: no examples yet")
                 continue
@@ -160,65 +123,66 @@ def now() -> str:
 
 
 @contextlib.contextmanager
-def written(to: Path) -> Iterator[BackupTarget]:
+def written(to: Path) -> Iterator[Put]:
     """Make a new folder or file, which gets its final name when it is complete."""
     part = to.with_name(f"{to.name}.part")
-    compression = compression_of(to)
+    compression = next((packing for suffix, packing in TARS.items() if to.name.endswith(suffix)), None)
     try:
         if to.exists() or part.exists():
             raise click.ClickException(f"{to if to.exists() else part} already exists")
         try:
             if compression is None:
                 part.mkdir(mode=0o700)
-                yield Folder(part)
+                yield lambda name, data: (part / name).write_bytes(data)
             else:
                 descriptor = os.open(part, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
-                with os.fdopen(descriptor, "wb") as file, packed(file, compression) as tar:
-                    yield Tar(tar)
+                mode: Any = f"w:{compression}"
+                with os.fdopen(descriptor, "wb") as file, tarfile.open(fileobj=file, mode=mode) as tar:
+                    yield lambda name, data: add(tar, name, data)
             put_in_place(part, to)
         except BaseException:
-            remove(part)
+            shutil.rmtree(part, ignore_errors=True)
+            with contextlib.suppress(OSError):
+                part.unlink()
             raise
     except OSError as error:
         raise click.ClickException(f"{error.filename or to}: {error.strerror}") from error
 
 
-def packed(file: Any, compression: str) -> tarfile.TarFile:
-    """Return a tar file for writing."""
-    mode: Any = f"w:{compression}"
-    return tarfile.open(fileobj=file, mode=mode)
-
-
-def remove(part: Path) -> None:
-    """Remove an incomplete backup."""
-    with contextlib.suppress(OSError):
-        if part.is_dir():
-            for file in part.iterdir():
-                file.unlink()
-            part.rmdir()
-        else:
-            part.unlink()
+def add(tar: tarfile.TarFile, name: str, data: bytes) -> None:
+    """Add a file to a tar file."""
+    facts = tarfile.TarInfo(name)
+    facts.size, facts.mtime, facts.mode = len(data), int(time.time()), 0o600
+    tar.addfile(facts, io.BytesIO(data))
 
 
 @contextlib.contextmanager
-def opened(path: Path) -> Iterator[BackupTarget]:
+def opened(path: Path) -> Iterator[Get]:
     """Open an existing backup."""
     try:
         if path.is_dir():
-            yield Folder(path)
+            yield lambda name: (path / name).read_bytes()
             return
         with tarfile.open(path) as tar:
-            yield Tar(tar)
+            yield lambda name: read(tar, name)
     except tarfile.TarError as error:
         raise click.ClickException(f"{path} is not a backup: {error}") from error
     except OSError as error:
         raise click.ClickException(f"{error.filename or path}: {error.strerror or error}") from error
 
 
-def read_index(place: BackupTarget, path: Path) -> list[dict[str, Any]]:
+def read(tar: tarfile.TarFile, name: str) -> bytes:
+    """Read a file of a tar file. Raise KeyError if it is missing."""
+    found = tar.extractfile(name)
+    if found is None:
+        raise KeyError(name)
+    return found.read()
+
+
+def read_index(get: Get, path: Path) -> list[dict[str, Any]]:
     """Return the models that a backup lists."""
     try:
-        index = json.loads(place.get(INDEX))
+        index = json.loads(get(INDEX))
         if index["version"] != VERSION:
             raise click.ClickException(f"{path} was written by another version: {index['version']!r}")
         return [{name: str(model[name]) for name in ("model", "file", "sha256")} for model in index["models"]]
@@ -226,19 +190,14 @@ def read_index(place: BackupTarget, path: Path) -> list[dict[str, Any]]:
         raise click.ClickException(f"{path} is not a backup: it has no readable {INDEX}") from error
 
 
-def checked(place: BackupTarget, model: dict[str, Any], path: Path) -> bytes:
+def checked(get: Get, model: dict[str, Any], path: Path) -> bytes:
     """Return the file of a model, after checking its digest."""
     if Path(model["file"]).name != model["file"]:
         raise click.ClickException(f"{path} is not a backup: it names the file {model['file']!r}")
     try:
-        data = place.get(model["file"])
+        data = get(model["file"])
     except (OSError, KeyError) as error:
         raise click.ClickException(f"{path} lacks {model['file']}") from error
     if hashlib.sha256(data).hexdigest() != model["sha256"]:
         raise click.ClickException(f"{path}: {model['file']} has changed since the backup was written")
     return data
-
-
-def compression_of(path: Path) -> str | None:
-    """Return the compression of a tar file. Return None for a folder."""
-    return next((packing for suffix, packing in TARS.items() if path.name.endswith(suffix)), None)

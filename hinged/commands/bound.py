@@ -2,7 +2,6 @@
 
 import os
 import signal
-import sys
 import threading
 
 from hinged.commands.cli import main
@@ -10,7 +9,7 @@ from hinged.commands.cli import main
 
 def end_with_input() -> None:
     """Stop when standard input is closed. Nothing is lost, because everything acknowledged is in the store."""
-    while sys.stdin.buffer.read(1):
+    while os.read(0, 1):  # sys.stdin has a lock, which this thread would hold at the end of the process
         pass
     os.kill(os.getpid(), signal.SIGKILL if hasattr(signal, "SIGKILL") else signal.SIGTERM)
 

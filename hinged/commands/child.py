@@ -1,21 +1,19 @@
-"""A server as a child process. The server receives the signals of this process and never outlives this process."""
+"""A server as a child process, which never outlives this process."""
 
 from __future__ import annotations
 
-import contextlib
 import os
 import signal
 import socket
 import subprocess
 import sys
 import threading
-import time
 from collections import deque
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Self
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from types import FrameType
 
 LAST_LINES = 30
 PORTS_TRIED = 100
@@ -40,27 +38,28 @@ def free_port(host: str, port: int) -> int:
 class ServerProcess:
     """Run `hinged serve` while the `with` block lasts.
 
-    The first SIGINT, SIGTERM or SIGHUP is forwarded to the server, and ends the block by a KeyboardInterrupt. A second
-    signal while the server drains kills the server.
+    SIGINT, SIGTERM and SIGHUP end the block by a KeyboardInterrupt. The server drains at the end of the block; a second
+    signal kills it then. The server also ends if this process is killed, because its standard input ends (bound.py).
     """
 
+    _process: subprocess.Popen[str]
+
     def __init__(self, arguments: Sequence[str]) -> None:
-        self._command = [sys.executable, "-m", "hinged", "serve", *arguments]
+        self._command = [sys.executable, "-m", "hinged.commands.bound", "serve", *arguments]
         self._lines: deque[str] = deque(maxlen=LAST_LINES)
         self._reader = threading.Thread(target=self._read, daemon=True)
-        self._process: subprocess.Popen[str] | None = None
-        self._received: list[int] = []
-        self._interruptible = False
-        self._told = False
 
     def __enter__(self) -> Self:
-        self._previous = {number: signal.signal(number, self._on_signal) for number in SIGNALS}
-        try:
+        previous = {number: signal.signal(number, signal.default_int_handler) for number in SIGNALS}
+        self._ends = ExitStack()
+        for number, handler in previous.items():
+            self._ends.callback(signal.signal, number, handler)
+        with self._ends:
             # Put the server in its own process group. Otherwise Ctrl-C would reach the server twice, and the second
             # SIGINT would skip the drain.
             self._process = subprocess.Popen(  # noqa: S603 - our own command
                 self._command,
-                stdin=subprocess.DEVNULL,
+                stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
                 text=True,
@@ -69,26 +68,27 @@ class ServerProcess:
                 process_group=0 if os.name == "posix" else None,
             )
             self._reader.start()
-            self._interruptible = True
-            if self._received:
-                raise KeyboardInterrupt  # noqa: TRY301 - it shares the clean-up code
-        except BaseException:
-            self._stop()
-            raise
+            self._ends = self._ends.pop_all()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._stop()
+        process = self._process
+        with self._ends, process:  # the process's pipes are closed first
+            try:
+                process.terminate()
+                process.wait(STOP_S)
+            except (subprocess.TimeoutExpired, KeyboardInterrupt):
+                process.kill()
+            self._reader.join(timeout=2.0)
 
     @property
     def running(self) -> bool:
         """Return whether the server is still running."""
-        return self._process is not None and self._process.poll() is None
+        return self._process.poll() is None
 
     def wait(self) -> None:
         """Wait for the server to end by itself."""
-        if self._process is not None:
-            self._process.wait()
+        self._process.wait()
 
     def last_line(self) -> str:
         """Return the last line of the server's output."""
@@ -101,40 +101,5 @@ class ServerProcess:
 
     def _read(self) -> None:
         # Read the pipe, because the server would block on a full pipe.
-        if self._process is not None and self._process.stdout is not None:
-            for line in self._process.stdout:
-                self._lines.append(line.rstrip("\n"))
-
-    def _on_signal(self, number: int, _frame: FrameType | None) -> None:
-        self._received.append(number)
-        if self._interruptible:
-            self._interruptible = False
-            self._tell(number)
-            raise KeyboardInterrupt
-
-    def _tell(self, number: int) -> None:
-        """Tell the server to end, but only once."""
-        if self._process is not None and not self._told:
-            self._told = True
-            # A server drains on SIGINT and SIGTERM, but not on SIGHUP.
-            self._process.send_signal(number if number == signal.SIGINT else signal.SIGTERM)
-
-    def _stop(self) -> None:
-        self._interruptible = False
-        if self._process is not None:
-            self._tell(self._received[0] if self._received else signal.SIGTERM)
-            self._reap(self._process)
-        for number, handler in self._previous.items():
-            signal.signal(number, handler)
-
-    def _reap(self, process: subprocess.Popen[str]) -> None:
-        deadline = time.monotonic() + STOP_S
-        while process.poll() is None:
-            if len(self._received) > 1 or time.monotonic() > deadline:
-                process.kill()
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                process.wait(timeout=0.1)
-        if self._reader.ident is not None:
-            self._reader.join(timeout=2.0)
-        if process.stdout is not None and not self._reader.is_alive():
-            process.stdout.close()
+        for line in self._process.stdout or ():
+            self._lines.append(line.rstrip("\n"))

@@ -32,10 +32,9 @@ from hinged.commands.options import (
     OneLineErrors,
     SeveralLines,
     asks,
-    of_kinds,
+    gamma,
     of_tables,
     positive,
-    positive_or_scale,
     sentence,
 )
 from hinged.commands.questions import (
@@ -135,7 +134,15 @@ def _wrong(error: Mapping[str, Any]) -> str:
 @click.option("--weight", metavar="COLUMN", help="Column or array of the rows' weights: factors of C.")
 @click.option("--labels", "labels_file", type=FILE, help="Labels of a SciPy matrix: .npy, or one label a line.")
 @of_tables
-@of_kinds
+@click.option("--text", "texts", multiple=True, metavar="COLUMN", help="This column holds text: learn from its words.")
+@click.option("--time", "times", multiple=True, metavar="COLUMN", help="This column holds dates or times, as ISO 8601.")
+@click.option(
+    "--category",
+    "categories",
+    multiple=True,
+    metavar="COLUMN",
+    help="This column holds categories, even if nearly all differ.",
+)
 @click.option("--format", "file_format", type=click.Choice(FORMATS), help="If the suffix does not say it.")
 @click.option("--zero-based", is_flag=True, help="LIBSVM indices count from 0, not 1.")
 @click.option("--test", "test_file", type=FILE, help="File of the test part.")
@@ -144,7 +151,7 @@ def _wrong(error: Mapping[str, Any]) -> str:
 @click.option("--kernel", default="rbf", show_default=True, help="Kernel of a new model.")
 @click.option(
     "--gamma",
-    type=positive_or_scale,
+    type=gamma,
     metavar="scale|NUMBER",
     default="scale",
     show_default=True,
@@ -173,20 +180,13 @@ def replay(
     label: str | None,
     weight: str | None,
     labels_file: Path | None,
-    id_name: str | None,
-    features: tuple[str, ...],
-    drop: tuple[str, ...],
+    columns: TableColumns,
+    form: dict[str, Any],
     texts: tuple[str, ...],
     times: tuple[str, ...],
     categories: tuple[str, ...],
-    named: bool | None,
-    delimiter: str | None,
-    decimal: str | None,
-    dates: str | None,
-    missing: frozenset[str],
     file_format: str | None,
     zero_based: bool,
-    gamma: float | None,
     shuffle: bool,
     seed: int,
     bad_rows: str,
@@ -206,14 +206,15 @@ def replay(
     given = {name for name in context.params if context.get_parameter_source(name) == ParameterSource.COMMANDLINE}
     bad = accepted(bad_rows, file, dry_run=dry_run)
     try:
-        choice = TableColumns(label, id_name, features, drop, named, texts=texts, times=times, categories=categories)
-        choice = dataclasses.replace(choice, weight=weight, dates=dates, missing=missing)
+        choice = dataclasses.replace(
+            columns, label=label, weight=weight, texts=texts, times=times, categories=categories
+        )
         read = functools.partial(
             open_source,
             file_format=file_format,
             zero_based=zero_based,
-            delimiter=delimiter,
-            decimal=decimal,
+            delimiter=form["delimiter"],
+            decimal=form["decimal"],
             bad_rows=bad,
         )
         source = read(file, choice=choice, labels_file=labels_file)
@@ -221,7 +222,8 @@ def replay(
             options["kernel"] = "linear"
         held_out = source.held_out
         if test_file is not None:
-            held_out = read(test_file, choice=TableColumns(label, named=named, missing=missing), like=source)
+            alike = TableColumns(label, named=columns.named, missing=columns.missing)
+            held_out = read(test_file, choice=alike, like=source)
         if held_out is not None and held_out.features["type"] != source.features["type"]:
             raise click.ClickException(f"{held_out.name} and {source.name} do not have the same kind of features")
         if dry_run:
@@ -233,7 +235,6 @@ def replay(
             held_out,
             Options(
                 prefix=fingerprint(file),
-                gamma=gamma,
                 shuffle_seed=seed if shuffle else None,
                 given=frozenset(given),
                 **options,

@@ -20,7 +20,7 @@ from hinged.commands.questions import (
 )
 from hinged.commands.rows import PlacedExample, accepted, learned, of_rows, tell_bad_rows, tell_dry_run
 from hinged.commands.showing import number, parsed_label
-from hinged.readers import STOP, BadRows, UnreadableRow, fingerprint, format_of
+from hinged.readers import STOP, BadRows, TableColumns, UnreadableRow, fingerprint, format_of
 from hinged.readers.lines import json_values
 
 if TYPE_CHECKING:
@@ -130,7 +130,15 @@ def votes_of(result: Mapping[str, Any]) -> str:
 @as_lines
 @asks
 def offer(
-    client: Client, *, model: str, file: Path, show: tuple[str, ...], batch: int, as_json: bool, **columns_of: Any
+    client: Client,
+    *,
+    model: str,
+    file: Path,
+    show: tuple[str, ...],
+    batch: int,
+    as_json: bool,
+    columns: TableColumns,
+    form: dict[str, Any],
 ) -> None:
     """Put the examples of FILE, or of stdin, into the pool of MODEL: one {"id": ..., "x": ...} a line.
 
@@ -138,7 +146,7 @@ def offer(
     gets an id that is the same in every run.
     """
     if format_of(file) in TABLES:
-        examples = rows_of(client, model, file, show=show, prefix=fingerprint(file), **columns_of)
+        examples = rows_of(client, model, file, columns, form, show, fingerprint(file))
     elif show:
         raise click.UsageError("--show names columns of a table; a JSON line has its own show")
     else:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import json
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,9 +17,22 @@ from hinged.operations.base import EVERY
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from types import ModuleType
 
-# An installation of the client alone lacks pydantic, which the key file needs.
-server_needed = functools.partial(needed, "server", "hinged keys")
+
+@contextmanager
+def key_functions() -> Iterator[ModuleType]:
+    """Yield the functions for the key file. Report an error of the file or of the key in one line."""
+    with needed("server", "hinged keys"):  # an installation of the client alone lacks pydantic
+        from hinged.service.edge import keys as functions  # noqa: PLC0415
+        from hinged.service.errors import ServiceError  # noqa: PLC0415
+
+    try:
+        yield functions
+    except ServiceError as error:
+        raise click.ClickException(error.message) from error
+    except OSError as error:
+        raise click.ClickException(f"{error.filename}: {error.strerror}") from error
 
 
 def key_file(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -58,11 +70,8 @@ def keys() -> None:
 @key_file
 def create(path: Path, name: str, role: str, models: tuple[str, ...]) -> None:
     """Make a key and print it. It is never shown again."""
-    with server_needed():
-        from hinged.service.edge.keys import create_key  # noqa: PLC0415
-
-    with one_line():
-        text = create_key(path, name, ROLES[ROLES.index(role)], models or (EVERY,))
+    with key_functions() as functions:
+        text = functions.create_key(path, name, ROLES[ROLES.index(role)], models or (EVERY,))
     write(text)
     write("Keep the key: it is not shown again.", err=True)
 
@@ -72,11 +81,8 @@ def create(path: Path, name: str, role: str, models: tuple[str, ...]) -> None:
 @key_file
 def list_keys(path: Path, as_json: bool) -> None:
     """List name, role and models of each key."""
-    with server_needed():
-        from hinged.service.edge.keys import read_keys  # noqa: PLC0415
-
-    with one_line():
-        found = [key.model_dump(mode="json", exclude={"sha256"}) for key in read_keys(path)]
+    with key_functions() as functions:
+        found = [key.model_dump(mode="json", exclude={"sha256"}) for key in functions.read_keys(path)]
     if as_json:
         write(json.dumps(found))
         return
@@ -91,22 +97,6 @@ def list_keys(path: Path, as_json: bool) -> None:
 @key_file
 def revoke(path: Path, name: str) -> None:
     """Revoke a key, from the server's next request on."""
-    with server_needed():
-        from hinged.service.edge.keys import revoke_key  # noqa: PLC0415
-
-    with one_line():
-        revoke_key(path, name)
+    with key_functions() as functions:
+        functions.revoke_key(path, name)
     write(f"{name} is revoked")
-
-
-@contextmanager
-def one_line() -> Iterator[None]:
-    """Report an error of the file or of the key in one line."""
-    from hinged.service.errors import ServiceError  # noqa: PLC0415
-
-    try:
-        yield
-    except ServiceError as error:
-        raise click.ClickException(error.message) from error
-    except OSError as error:
-        raise click.ClickException(f"{error.filename}: {error.strerror}") from error

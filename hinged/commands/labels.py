@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import sys
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from hinged.client.routes import PAGE_EXAMPLES
 from hinged.commands.options import asks
 from hinged.commands.questions import CsvTable
 from hinged.commands.showing import shown_label
@@ -15,14 +18,13 @@ from hinged.commands.writing import write
 from hinged.extras import needed
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from hinged.client.client import Client
     from hinged.client.shapes import ListedExample
 
 COLUMNS = ("id", "label", "answers", "corrected", "prediction", "source", "at")
 COLUMNS_WITH_X = (*COLUMNS, "x", "weight")
-PAGE_EXAMPLES = 1000
 
 
 @click.command(epilog="Example: hinged labels spam --annotator ann > labels.csv")
@@ -45,20 +47,29 @@ def labels(client: Client, *, model: str, kind: str | None, with_x: bool, **want
     With --with-x, each line is an example that another model can learn: {"id": ..., "x": ..., "y": ...}.
     """
     columns = COLUMNS_WITH_X if with_x else COLUMNS
-    if kind == "jsonl" or (kind is None and with_x):
-        writer: Table | JSONLinesWriter | Parquet = LearnableWriter() if with_x else JSONLinesWriter()
+    pages = pages_of(client, model, x=with_x, **wanted)
+    if kind == "parquet":
+        write_parquet(columns, pages)
+    elif kind == "jsonl" or (kind is None and with_x):
+        write_lines(pages, learnable=with_x)
     else:
-        writer = Parquet(columns) if kind == "parquet" else Table(columns)
-    cursor = None
+        table = CsvTable(columns)
+        for page in pages:
+            rows = (row_of(example, columns) for example in page)
+            table.write(row | {"corrected": "yes" if row["corrected"] else "no"} for row in rows)
+
+
+def pages_of(client: Client, model: str, **wanted: Any) -> Iterator[list[ListedExample]]:
+    """Yield the learned examples in pages. Report first how many older examples are missing."""
+    cursor: str | None = None
     while True:
-        page = client.examples(model, n=PAGE_EXAMPLES, cursor=cursor, x=with_x, **wanted)
+        page = client.examples(model, n=PAGE_EXAMPLES, cursor=cursor, **wanted)
         if cursor is None and page["missing"]:
             write(f"{page['missing']:,} older examples are missing: the log was trimmed", err=True)
-        writer.write(page["examples"])
+        yield page["examples"]
         cursor = page["next"]
         if cursor is None:
-            break
-    writer.close()
+            return
 
 
 def row_of(example: ListedExample, columns: Sequence[str]) -> dict[str, Any]:
@@ -76,85 +87,38 @@ def row_of(example: ListedExample, columns: Sequence[str]) -> dict[str, Any]:
     return {name: row[name] for name in columns}
 
 
-class JSONLinesWriter:
-    """Writes JSON lines. Each example is written as the server sent it."""
-
-    def write(self, examples: list[ListedExample]) -> None:
-        """Write more examples."""
-        for example in examples:
-            write(json.dumps(example, ensure_ascii=False))
-
-    def close(self) -> None:
-        """Do nothing, because the format needs no ending."""
-
-
-class LearnableWriter(JSONLinesWriter):
-    """Writes JSON lines that `hinged learn` reads. An example whose x is unknown is left out."""
-
-    def __init__(self) -> None:
-        self._without_x = 0
-
-    def write(self, examples: list[ListedExample]) -> None:
-        """Write more examples."""
-        for example in examples:
-            if example["x"] is None:
-                self._without_x += 1
-                continue
+def write_lines(pages: Iterable[list[ListedExample]], *, learnable: bool) -> None:
+    """Write JSON lines: each example as the server sent it, or as `hinged learn` reads it. An example whose x is
+    unknown cannot be learned, and is left out.
+    """
+    without_x = 0
+    for example in itertools.chain.from_iterable(pages):
+        line: Mapping[str, Any] = example
+        if learnable:
             weight = {} if example["weight"] == 1.0 else {"weight": example["weight"]}
             line = {"id": example["id"], "x": example["x"], "y": example["label"], **weight}
+            without_x += example["x"] is None
+        if not learnable or example["x"] is not None:
             write(json.dumps(line, ensure_ascii=False))
-
-    def close(self) -> None:
-        """Write to stderr how many examples were left out."""
-        if self._without_x:
-            write(f"examples without x, left out: {self._without_x:,}", err=True)
+    if without_x:
+        write(f"examples without x, left out: {without_x:,}", err=True)
 
 
-class Table:
-    """Writes CSV with a header."""
-
-    def __init__(self, columns: Sequence[str]) -> None:
-        self._columns = columns
-        self._table = CsvTable(self._columns)
-
-    def write(self, examples: list[ListedExample]) -> None:
-        """Write more rows. Write the header before the first row."""
-        rows = (row_of(example, self._columns) for example in examples)
-        self._table.write(row | {"corrected": "yes" if row["corrected"] else "no"} for row in rows)
-
-    def close(self) -> None:
-        """Do nothing, because the format needs no ending."""
-
-
-class Parquet:
-    """Writes a Parquet file with one row group per page."""
-
-    def __init__(self, columns: Sequence[str]) -> None:
-        self._columns = columns
-        if sys.stdout.isatty():
-            raise click.ClickException("Parquet is binary: write it to a file, > labels.parquet")
-        with needed("files", "Parquet"):
-            import pyarrow as pa  # noqa: PLC0415
-            from pyarrow import parquet  # noqa: PLC0415
-        text, time = pa.string(), pa.timestamp("ms", tz="UTC")
-        kinds = {"corrected": pa.bool_(), "at": time, "weight": pa.float64()}
-        self._schema = pa.schema([(name, kinds.get(name, text)) for name in self._columns])
-        self._table = pa.Table.from_pylist
-        self._writer = parquet.ParquetWriter(sys.stdout.buffer, self._schema)
-
-    def write(self, examples: list[ListedExample]) -> None:
-        """Write more examples."""
-        if examples:
-            rows = [row | {"at": _time(row["at"])} for row in (row_of(example, self._columns) for example in examples)]
-            self._writer.write_table(self._table(rows, schema=self._schema))
-
-    def close(self) -> None:
-        """Write the footer, which lists the row groups."""
-        self._writer.close()
-        sys.stdout.buffer.flush()
+def write_parquet(columns: Sequence[str], pages: Iterable[list[ListedExample]]) -> None:
+    """Write a Parquet file with one row group per page."""
+    if sys.stdout.isatty():
+        raise click.ClickException("Parquet is binary: write it to a file, > labels.parquet")
+    with needed("files", "Parquet"):
+        import pyarrow as pa  # noqa: PLC0415
+        from pyarrow import parquet  # noqa: PLC0415
+    kinds = {"corrected": pa.bool_(), "at": pa.timestamp("ms", tz="UTC"), "weight": pa.float64()}
+    schema = pa.schema([(name, kinds.get(name, pa.string())) for name in columns])
+    with parquet.ParquetWriter(sys.stdout.buffer, schema) as writer:
+        for page in filter(None, pages):
+            rows = [row | {"at": _time(row["at"])} for row in (row_of(example, columns) for example in page)]
+            writer.write_table(pa.Table.from_pylist(rows, schema=schema))
+    sys.stdout.buffer.flush()
 
 
-def _time(text: str | None) -> Any:
-    from datetime import datetime  # noqa: PLC0415
-
+def _time(text: str | None) -> datetime | None:
     return None if text is None else datetime.fromisoformat(text)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from hinged.commands.options import FILE, PARTS, asks, positive
+from hinged.commands.options import gamma as parsed_gamma
 from hinged.commands.questions import as_lines, names, show, tell, width_of
 from hinged.commands.showing import number, table
 from hinged.commands.writing import PlainConsole
@@ -18,14 +19,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from hinged.client.client import Client
-
-
-def gamma_of(text: str) -> float | str:
-    """Parse the value of --gamma."""
-    return text if text in {"scale", "auto"} else positive(text)
-
-
-gamma_of.__name__ = "number"
 
 
 @click.command(epilog="Example: hinged create spam --features dense --dim 57 --C 10")
@@ -38,7 +31,7 @@ gamma_of.__name__ = "number"
     type=click.Choice([*KERNELS]),
     help="Its kernel; rbf, or linear for texts, unless a file says otherwise.",
 )
-@click.option("--gamma", type=gamma_of, metavar="scale|NUMBER", help="Width of the kernel.")
+@click.option("--gamma", type=parsed_gamma, metavar="scale|NUMBER", help="Width of the kernel.")
 @click.option("--solver", metavar="NAME", help="Its solver.  [the server's choice]")
 @click.option("--C", "C", type=positive, metavar="NUMBER", help="Cost of an error.  [the server's choice]")
 @PARTS

@@ -16,7 +16,7 @@ import httpx
 from hinged.client.client import Client, HingedError
 from hinged.commands.writing import write
 from hinged.extras import Lacking
-from hinged.readers import ReadError
+from hinged.readers import ReadError, TableColumns
 from hinged.readers.dates import CHOICES
 from hinged.readers.table import MISSING
 
@@ -97,13 +97,25 @@ def positive(text: str) -> float:
     return number
 
 
-def positive_or_scale(text: str) -> float | None:
-    """Parse the value of --gamma. Return None for "scale" and "auto"."""
-    return None if text in {"scale", "auto"} else positive(text)
+def gamma(text: str) -> float | str:
+    """Parse the value of --gamma: a number, or "scale", which "auto" means too."""
+    return "scale" if text in {"scale", "auto"} else positive(text)
 
 
 def of_tables(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command the options for the roles of a table's columns."""
+    """Give a command the options for the roles of a table's columns, as the argument `columns`, and for the form of
+    CSV, as `form`.
+    """
+
+    @functools.wraps(command)
+    def with_columns(
+        *args: Any, id_name: Any, features: Any, drop: Any, named: Any, delimiter: Any, decimal: Any, dates: Any,
+        missing: Any, **options: Any,
+    ) -> None:  # fmt: skip
+        columns = TableColumns(None, id_name, features, drop, named, dates=dates, missing=missing)
+        command(*args, columns=columns, form={"delimiter": delimiter, "decimal": decimal}, **options)
+
+    found: Callable[..., None] = with_columns
     for option in reversed(
         [
             click.option("--id", "id_name", metavar="COLUMN", help="Column or array of the examples' ids."),
@@ -145,26 +157,8 @@ def of_tables(command: Callable[..., None]) -> Callable[..., None]:
             ),
         ]
     ):
-        command = option(command)
-    return command
-
-
-def of_kinds(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command the options for the kinds of a table's columns."""
-    text = click.option(
-        "--text", "texts", multiple=True, metavar="COLUMN", help="This column holds text: learn from its words."
-    )
-    time = click.option(
-        "--time", "times", multiple=True, metavar="COLUMN", help="This column holds dates or times, as ISO 8601."
-    )
-    category = click.option(
-        "--category",
-        "categories",
-        multiple=True,
-        metavar="COLUMN",
-        help="This column holds categories, even if nearly all differ.",
-    )
-    return text(time(category(command)))
+        found = option(found)
+    return found
 
 
 def delimiter(text: str) -> str:

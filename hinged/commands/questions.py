@@ -9,6 +9,7 @@ import itertools
 import json
 import sys
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -85,7 +86,8 @@ def predict(
     batch: int,
     as_csv: bool,
     as_json: bool,
-    **columns_of: Any,
+    columns: TableColumns,
+    form: dict[str, Any],
 ) -> None:
     """Predict the examples of FILE, or of stdin: one a line, as JSON.
 
@@ -96,10 +98,10 @@ def predict(
     if x is not None:
         examples = iter([option_example(x, of_texts)])
     elif format_of(file) in TABLES:
-        examples = rows_of(client, model, file, **columns_of)
+        examples = rows_of(client, model, file, columns, form)
     else:
         examples = read_examples(file, of_texts)
-    columns = {
+    cells = {
         "id": lambda r: r["id"] or "",
         "prediction": lambda r: label_name(r["prediction"]),
         "score": lambda r: number(max(r["scores"].values(), default=None)),
@@ -107,7 +109,7 @@ def predict(
         "label wanted": lambda r: "yes" if r.get("label", {}).get("wanted") else "",
     }
     if explain is not None:
-        columns["because of"] = lambda r: "  ".join(
+        cells["because of"] = lambda r: "  ".join(
             f"{vector['id']} ({label_name(vector['label'])}) {vector['contribution']:+.3g}"
             for vector in r["support_vectors"]
         )
@@ -123,7 +125,7 @@ def predict(
             table = table or CsvTable([*rows[0]])
             table.write(rows)
         else:
-            show(results, as_json, columns)
+            show(results, as_json, cells)
     if not several:
         raise click.ClickException(f"{'<stdin>' if str(file) == '-' else file} holds no examples")
     if outside:
@@ -260,38 +262,22 @@ def rows_of(
     client: Client,
     model: str,
     file: Path,
-    *,
-    id_name: str | None,
-    features: tuple[str, ...],
-    drop: tuple[str, ...],
-    named: bool | None,
-    delimiter: str | None,
-    decimal: str | None,
-    dates: str | None,
-    missing: frozenset[str],
+    columns: TableColumns,
+    form: Mapping[str, Any],
     show: tuple[str, ...] = (),
     prefix: str | None = None,
 ) -> Iterator[dict[str, Any]]:
     """Yield the rows of a table in the form of the model's x, without labels. prefix: the prefix of generated ids."""
     has = client.model(model)["configuration"]["features"]
-    if named is None:
-        named = has["type"] in ("named", "text")
-    kinds = {name: column["type"] for name, column in (has.get("columns") or {}).items()}
-    whole = has["type"] == "text"
-    choice = TableColumns(
-        None,
-        id_name,
-        features,
-        drop,
-        named,
+    choice = replace(
+        columns,
+        named=has["type"] in ("named", "text") if columns.named is None else columns.named,
         labelled=False,
         show=show,
-        known=kinds,
-        whole=whole,
-        dates=dates,
-        missing=missing,
+        known={name: column["type"] for name, column in (has.get("columns") or {}).items()},
+        whole=has["type"] == "text",
     )
-    for example in open_source(file, choice=choice, delimiter=delimiter, decimal=decimal):
+    for example in open_source(file, choice=choice, **form):
         given = example.id if prefix is None or example.id is not None else f"{prefix}:{example.row}"
         told = {} if example.show is None else {"show": example.show}
         yield {"x": example.x, **({} if given is None else {"id": given}), **told}

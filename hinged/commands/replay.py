@@ -40,7 +40,7 @@ class Options:
     model: str = "replay"
     solver: str | None = None  # None: the server chooses
     kernel: str = "rbf"
-    gamma: float | None = None  # None: "scale"
+    gamma: float | str = "scale"
     scale: str | None = None  # "auto" or "none"; None: the server's default
     C: float | None = None  # None: the server's default
     tol: float | None = None
@@ -156,7 +156,7 @@ def refuse_other_model(existing: dict[str, Any], source: Source, options: Option
         "kernel": (options.kernel, kernel.get("type")),
         "gamma": (options.gamma, kernel.get("gamma")),
     }
-    asked_for = {name: pair for name, pair in pairs.items() if name in options.given and pair[0] is not None}
+    asked_for = {name: pair for name, pair in pairs.items() if name in options.given and pair[0] not in (None, "scale")}
     asked_for |= {name: (value, existing.get(name)) for name, value in own_parts(options).items()}
     for name, (asked, has) in asked_for.items():
         if asked != has:
@@ -174,7 +174,7 @@ def configuration(source: Source, held_out: Source | None, options: Options) -> 
         features["scale"] = None if options.scale == "none" else options.scale
     kernel: dict[str, Any] = {"type": options.kernel}
     if options.kernel != "linear":
-        kernel["gamma"] = "scale" if options.gamma is None else options.gamma
+        kernel["gamma"] = options.gamma
     return {
         **({"solver": options.solver} if options.solver is not None else {}),
         "kernel": kernel,

@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from hinged.commands.writing import printable
+from hinged.readers.lines import is_sparse
 
 # Maximum number of features of an example that people see.
 DENSE_SHOWN = 64
@@ -67,7 +68,7 @@ def shown_x(x: Any) -> RenderableType:
     """Render an example. Named features become a table, a text stays as it is, and numbers are written compactly."""
     if isinstance(x, str):
         return plain(x)
-    if isinstance(x, Mapping) and not is_sparse(x):
+    if isinstance(x, dict) and not is_sparse(x):
         table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
         for name, value in list(x.items())[:NAMED_SHOWN]:
             table.add_row(plain(name), plain(shown_value(value)))
@@ -84,7 +85,7 @@ def shown_value(value: Any) -> str:
 
 def short_x(x: Any, dense: int = 6, sparse: int = 5) -> str:
     """Render an example in about one line."""
-    if isinstance(x, Mapping) and is_sparse(x):
+    if is_sparse(x):
         pairs = list(zip(x["indices"], x["values"], strict=False))
         text = "  ".join(f"{index}: {number(value)}" for index, value in pairs[:sparse])
         return text + (f"  ... {len(pairs):,} non-zero" if len(pairs) > sparse else "") or "all zero"
@@ -99,11 +100,6 @@ def short_x(x: Any, dense: int = 6, sparse: int = 5) -> str:
 def shortened(text: str) -> str:
     """Return a text, cut to a maximum length."""
     return text if len(text) <= SHORT_CHARS else text[: SHORT_CHARS - 3] + "..."
-
-
-def is_sparse(x: Mapping[str, Any]) -> bool:
-    """Return whether an x is sparse. Named features that are called indices and values do not count."""
-    return set(x) == {"indices", "values"} and isinstance(x["indices"], Sequence)
 
 
 def number(value: Any) -> str:

@@ -142,11 +142,6 @@ class LocalModel:
         return self._model.labels.labels
 
     @property
-    def learned(self) -> int:
-        """The number of learned examples."""
-        return self._model.learned
-
-    @property
     def published(self) -> Published:
         """The state that predictions read."""
         if self._published is None:

@@ -3,29 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
 from hinged.service.data.classes import Label
 
 
-class SharedParameters(Protocol):
-    """The parameters that the estimators share."""
-
-    solver: str | None
-    C: float | None
-    kernel: str | None
-    gamma: float | str | None
-    columns: Any
-    half_life: int | None
-    configuration: Any
-
-
-def parts_of(said: SharedParameters, features: Mapping[str, Any], **more: Any) -> dict[str, Any]:
+def parts_of(said: Any, features: Mapping[str, Any], **more: Any) -> dict[str, Any]:
     """Return the parts of a configuration. A parameter that is None is left out, so that the server's rules decide.
 
-    features: the kind of features and its width. more: further parts.
+    said: the estimator. features: the kind of features and its width. more: further parts.
     """
     kinds = {} if said.columns is None else {"columns": {name: {"type": kind} for name, kind in said.columns.items()}}
     kernel = "polynomial" if said.kernel == "poly" else said.kernel or (None if said.gamma is None else "rbf")

@@ -120,12 +120,7 @@ class ArraySource(Source):
         if weights is not None and len(weights) != features.count:
             raise ReadError(f"{name}: {features.count} rows of features but {len(weights)} weights")
         self._features, self._labels, self._ids, self._weights = features, labels, ids, weights
-        self._held_out = held_out
-
-    @property
-    def held_out(self) -> ArraySource | None:
-        """Return the test part of this source, or None."""
-        return self._held_out
+        self.held_out = held_out
 
     def __iter__(self) -> Iterator[Example]:
         return self._in_order(np.arange(self.rows))

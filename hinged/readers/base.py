@@ -63,6 +63,7 @@ class Source(ABC):
     named: bool = False  # whether x is an object of names and values, or a text; if so, dim is the number of names
     dim: int
     notes: Sequence[str] = ()  # sentences that the user of the file should see
+    held_out: Source | None = None  # the test part of this source
     # An estimate if an exact count would need parsing. Only a progress bar uses this number.
     rows: int
 
@@ -70,11 +71,6 @@ class Source(ABC):
     def features(self) -> dict[str, Any]:
         """Return the features part of a model's configuration."""
         return {"type": "sparse" if self.sparse else "dense", "dim": self.dim}
-
-    @property
-    def held_out(self) -> Source | None:
-        """Return the test part of this source, or None."""
-        return None
 
     @abstractmethod
     def __iter__(self) -> Iterator[Example]: ...

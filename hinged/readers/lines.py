@@ -116,8 +116,8 @@ class ExampleLines(Source):
 
 
 def is_sparse(x: Any) -> bool:
-    """Return whether an x is a sparse row."""
-    return isinstance(x, dict) and x.keys() == {"indices", "values"}
+    """Return whether an x is a sparse row. Named features that are called indices and values do not count."""
+    return isinstance(x, dict) and x.keys() == {"indices", "values"} and isinstance(x["indices"], list)
 
 
 def holds_examples(path: Path) -> bool:

@@ -1,7 +1,7 @@
 """The routes. Each route parses a request, calls one method of a lower layer, and formats the answer.
 
-Each folder contains the routes of one kind in `routes`. The folder's `shapes` declares the bodies and examples of the
-answers for the OpenAPI document. The types of the answers are in hinged.answers.
+Each folder contains the routes of one kind in `routes`, with the types of their bodies. The types of the answers are in
+hinged.answers. The folders of other protocols have their own types in `shapes`.
 """
 
 from __future__ import annotations

@@ -60,12 +60,15 @@ class Change(NamedTuple):
 class Handling(NamedTuple):
     """How an operation is executed.
 
-    read: returns one result per body: a change, the answer, or the error that refuses the body.
+    read: returns the change that a body asks for, or the answer. Raises the error that refuses the body.
     gathers: says whether a small body may be parsed together with other bodies. None means never.
+    together: does the same as `read` for several bodies in one step. Returns None if they must be read one by one, and
+    has done nothing then.
     """
 
-    read: Callable[[Context, Sequence[Brought]], Awaitable[list[Change | Outcome]]]
+    read: Callable[[Context, Brought], Awaitable[Change | Answer]]
     gathers: Callable[[Context, Raw], bool] | None = None
+    together: Callable[[Context, Sequence[Any]], Awaitable[Sequence[Change | Outcome] | None]] | None = None
 
 
 class ModelsByName(Protocol):
@@ -119,9 +122,14 @@ class Dispatch:
 
     async def _read(self, handling: Handling, context: Context, bodies: Sequence[Brought]) -> list[Change | Outcome]:
         try:
-            return await handling.read(context, bodies)
+            if len(bodies) == 1:
+                return [await handling.read(context, bodies[0])]
+            if handling.together is not None and (found := await handling.together(context, bodies)) is not None:
+                return [*found]
         except Exception as error:  # noqa: BLE001  unexpected errors are logged
             return [foreseen(error)] * len(bodies)
+        alone = await asyncio.gather(*[self._read(handling, context, [body]) for body in bodies])
+        return [outcome for (outcome,) in alone]
 
     def _gather(
         self, operation: Operation[..., Any], key: Key, worker: Worker, body: Raw, tell: Callable[[Outcome], None]

@@ -1,18 +1,17 @@
 """The OpenAPI document: what every route takes, what it answers, and which errors it may return.
 
-A route uses `described` to declare what is particular to the route. This module adds everything that follows from the
-route's path, body and role.
+A route declares what is particular to it as a `RouteForm`. This module adds everything that follows from the route's
+path, body and role.
 """
 
 from __future__ import annotations
 
 import inspect
-import json
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
@@ -68,8 +67,38 @@ BATCH = {
         "format": "binary",
         "description": "Rows as bytes; docs/reference/http.md describes the format.",
     },
-    "example": json.dumps("hng1..."),
+    "example": "hng1...",
 }
+
+
+@dataclass(frozen=True)
+class Shape:
+    """The form of a body: its type, or a pydantic adapter, and an example."""
+
+    type: Any
+    example: Any
+
+    @cached_property
+    def adapter(self) -> TypeAdapter[Any]:
+        """The adapter that reads and describes the type."""
+        return self.type if isinstance(self.type, TypeAdapter) else TypeAdapter(self.type)
+
+
+class RouteForm(NamedTuple):
+    """The description of a route, in addition to its operation and its function.
+
+    errors: errors that do not follow from path, body and role. answers: type of the answer, None for the operation's.
+    takes: the body. takes_batch: whether it may also be rows as bytes. optional: whether it may be absent.
+    """
+
+    errors: tuple[type[ServiceError], ...] = ()
+    answers: Any = None
+    takes: Shape | None = None
+    takes_type: str = JSON_TYPE
+    takes_batch: bool = False
+    optional: bool = False
+    statuses: tuple[int, ...] = (200,)
+    media_type: str = JSON_TYPE
 
 
 class Documented(Protocol):
@@ -77,45 +106,7 @@ class Documented(Protocol):
 
     path_format: str
     operation: Operation[..., Any]
-
-
-@dataclass(frozen=True)
-class Shape:
-    """The form of a body or an answer: a type or a pydantic adapter, and an example."""
-
-    type: Any
-    example: Any
-
-    @cached_property
-    def adapter(self) -> TypeAdapter[Any]:
-        """The adapter that reads and describes the type. A route that takes the shape makes the adapter at import."""
-        return self.type if isinstance(self.type, TypeAdapter) else TypeAdapter(self.type)
-
-
-def described(
-    answer: Shape,
-    *errors: type[ServiceError],
-    takes: Shape | None = None,
-    takes_type: str = JSON_TYPE,
-    takes_batch: bool = False,
-    optional: bool = False,
-    statuses: Iterable[int] = (200,),
-    media_type: str = JSON_TYPE,
-) -> dict[str, Any]:
-    """Return the parts of `openapi_extra` that the route itself declares. errors: errors that do not follow from path,
-    body and role.
-    """
-    content = {media_type: {"schema": _schema(answer), "example": json.dumps(answer.example)}}
-    found: dict[str, Any] = {
-        "responses": {str(status): {"description": "Done.", "content": content} for status in statuses},
-        "x-errors": [error.__name__ for error in errors],
-    }
-    if takes is not None:
-        content = {takes_type: {"schema": _schema(takes), "example": json.dumps(takes.example)}}
-        if takes_batch:
-            content[MEDIA_TYPE] = BATCH
-        found["requestBody"] = {"required": not optional, "content": content}
-    return found
+    form: RouteForm
 
 
 def document(app: FastAPI, routes: Iterable[Documented]) -> dict[str, Any]:
@@ -128,12 +119,12 @@ def document(app: FastAPI, routes: Iterable[Documented]) -> dict[str, Any]:
         routes=app.routes,
         tags=app.openapi_tags,
     )
-    rules = {(route.path_format, route.operation.method.lower()): route.operation for route in routes}
+    by_path = {(route.path_format, route.operation.method.lower()): route for route in routes}
     schemas: dict[str, Any] = {}
     for path, operations in found["paths"].items():
         for method in METHODS:
             if method in operations:
-                _complete(path, rules[path, method], operations[method])
+                _complete(by_path[path, method], operations[method])
                 _hoist(operations[method], schemas)
     schemas |= {each.schema["title"]: each.schema for each in (USUAL, *OTHERS.values())}
     found["components"] = {
@@ -163,21 +154,20 @@ def operation_id(route: APIRoute) -> str:
     return f"{route.name}_version" if "{version}" in route.path_format else route.name
 
 
-def _complete(path: str, rule: Operation[..., Any], operation: dict[str, Any]) -> None:
-    """Add to `operation` everything that follows from the path, body and role of the route."""
-    name = operation["operationId"].removesuffix("_version")
-    text = operation.get("description", "")
-    operation["summary"] = re.split(r"(?<=\w)[.;:]", text, maxsplit=1)[0]
+def _complete(route: Documented, operation: dict[str, Any]) -> None:
+    """Add to `operation` everything that follows from the route's operation and form."""
+    rule, form, path = route.operation, route.form, route.path_format
+    operation["summary"] = re.split(r"(?<=\w)[.;:]", operation.get("description", ""), maxsplit=1)[0]
     names = [parameter["name"] for parameter in operation.setdefault("parameters", [])]
-    for missing in [name for name in re.findall(r"{(\w+)}", path) if name not in names]:
+    in_path = re.findall(r"{(\w+)}", path)
+    for missing in [name for name in in_path if name not in names]:
         found = {"name": missing, "in": "path", "required": True, "schema": {"type": "string"}}
         operation["parameters"].append(found)
+    operation["parameters"].sort(key=lambda parameter: [*in_path, parameter["name"]].index(parameter["name"]))
     for parameter in operation["parameters"]:
         if parameter["in"] == "path":
             parameter.update(IN_PATHS.get(parameter["name"], {}))
-    errors: list[type[ServiceError]] = [BadRequest, InternalError]
-    known = dict(_named(ServiceError))
-    errors += [known[error] for error in operation.pop("x-errors", [])]
+    errors: list[type[ServiceError]] = [BadRequest, InternalError, *form.errors]
     if rule.role is not None:
         errors += [Unauthenticated, Forbidden, QueueFull, Unavailable]
         others = ["password"] * rule.basic + ["ticket"] * (rule.method == "GET")
@@ -186,22 +176,22 @@ def _complete(path: str, rule: Operation[..., Any], operation: dict[str, Any]) -
         errors += [Forbidden]  # for a foreign Origin header
     if "{model}" in path:
         errors += [NotFound, Conflict, Invalid]
-    if "requestBody" in operation:
+    if form.takes is not None:
+        content = {form.takes_type: {"schema": _schema(form.takes.adapter), "example": form.takes.example}}
+        if form.takes_batch:
+            content[MEDIA_TYPE] = dict(BATCH)
+        operation["requestBody"] = {"required": not form.optional, "content": content}
         errors += [RequestTimeout, BodyTooLarge, UnsupportedMediaType, Invalid]
-    if any(p["in"] in ("query", "header") for p in operation.get("parameters", [])):
+    if any(p["in"] in ("query", "header") for p in operation["parameters"]):
         errors += [Invalid]
-    if name == "create_model":
+    if operation["operationId"] == "create_model":
         errors.remove(NotFound)
-    responses = {status: r for status, r in operation["responses"].items() if status[0] in "23" or "content" in r}
-    responses = {status: r for status, r in responses.items() if "HTTPValidationError" not in str(r)}
-    operation["responses"] = dict(sorted((responses | dict(_error_responses(errors, path, set(responses)))).items()))
-
-
-def _named(kind: type[ServiceError]) -> Iterator[tuple[str, type[ServiceError]]]:
-    """Yield all subclasses of an error class, each with its name."""
-    for below in kind.__subclasses__():
-        yield below.__name__, below
-        yield from _named(below)
+    answers = TypeAdapter(rule.answer() if form.answers is None else form.answers)
+    responses = {
+        str(status): {"description": "Done.", "content": {form.media_type: {"schema": _schema(answers)}}}
+        for status in form.statuses
+    }
+    operation["responses"] = dict(sorted((responses | dict(_error_responses(errors, path, {*responses}))).items()))
 
 
 def _error_responses(
@@ -230,8 +220,8 @@ def _error_responses(
         yield str(status), response
 
 
-def _schema(shape: Shape) -> dict[str, Any]:
-    return shape.adapter.json_schema(ref_template=REF + "{model}")
+def _schema(adapter: TypeAdapter[Any]) -> dict[str, Any]:
+    return adapter.json_schema(ref_template=REF + "{model}")
 
 
 def _hoist(operation: dict[str, Any], schemas: dict[str, Any]) -> None:
@@ -241,8 +231,6 @@ def _hoist(operation: dict[str, Any], schemas: dict[str, Any]) -> None:
     media = [operation.get("requestBody", {}), *operation["responses"].values()]
     for part in media:
         for content in part.get("content", {}).values():
-            if isinstance(content.get("example"), str):  # FastAPI drops nulls, so examples are kept as text
-                content["example"] = json.loads(content["example"])
             schema = dict(content["schema"])
             definitions = schema.pop("$defs", {})
             names = {REF + name: REF + definition.get("title", name) for name, definition in definitions.items()}

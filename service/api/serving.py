@@ -16,9 +16,9 @@ from starlette.websockets import WebSocket, WebSocketState
 
 from hinged.operations.base import Operation
 from hinged.service.api.dispatch import Brought, Dispatch, Handling, Packed
-from hinged.service.api.openapi import Shape, described, operation_id
+from hinged.service.api.openapi import RouteForm, operation_id
 from hinged.service.api.whole import PutTogether
-from hinged.service.api.wire import read_examples, registry_of
+from hinged.service.api.wire import read_body, read_examples, registry_of
 from hinged.service.data.answers import Answer
 from hinged.service.data.problems import NAME_CHARS_MAX, meant
 from hinged.service.edge.access import authorise, caller
@@ -35,7 +35,8 @@ OF_A_MODEL = "/models/{model}/"
 class Route(APIRoute):
     """A route that answers an operation over HTTP.
 
-    FastAPI describes the route and parses its query. No layer of FastAPI wraps the handler.
+    FastAPI describes the route and parses its query. No layer of FastAPI wraps the handler. A handler with a parameter
+    `worker` gets the model of the path, and a handler with a parameter `body` gets the checked body of a command.
     """
 
     def __init__(
@@ -44,7 +45,8 @@ class Route(APIRoute):
         handler: Callable[..., Any],
         handling: Handling | None,
         put_together: PutTogether | None,
-        **told: Any,
+        form: RouteForm,
+        tag: str,
     ) -> None:
         if handling is None and (operation.small or (operation.frame and operation.method == "POST")):
             raise ValueError(f"{operation} can be requested in several ways: declare handling=")
@@ -53,12 +55,16 @@ class Route(APIRoute):
             handler,
             methods=[operation.method],
             generate_unique_id_function=operation_id,
-            **{"response_class": JSON, **told},
+            response_model=None,
+            tags=[tag],
+            include_in_schema=bool(tag),
         )
-        self.operation, self.handling, self.put_together = operation, handling, put_together
+        if tag and form.answers is None and operation.steps is None:
+            raise ValueError(f"{operation} is no method of the clients: declare answers=")
+        self.operation, self.handling, self.put_together, self.form = operation, handling, put_together, form
         self.app = self.answer
         taken, dependant = inspect.signature(handler).parameters, self.dependant
-        self._takes_request = "request" in taken
+        self._takes_request, self._takes_worker, self._takes_body = (n in taken for n in ("request", "worker", "body"))
         self._named = [name for name in operation.parameters if name in taken]
         self._known = [parameter.alias for parameter in dependant.query_params]
         asked = [*dependant.query_params, *dependant.header_params]
@@ -82,8 +88,12 @@ class Route(APIRoute):
             named["request"] = request
         if self._always_read or (self._known and request.scope["query_string"]):
             named |= self._read(request)
-        response: Response = await self.endpoint(**named)
-        return response
+        if self._takes_worker:
+            named["worker"] = registry_of(request).get(request.scope["path_params"]["model"])
+        if self._takes_body and self.form.takes is not None:
+            named["body"] = await read_body(request, self.form.takes.adapter, optional=self.form.optional)
+        found: Answer | Response = await self.endpoint(**named)
+        return found if isinstance(found, Response) else JSON(found)
 
     def _read(self, request: Request) -> dict[str, Any]:
         """Return the query parameters and headers that the handler takes. Raise Invalid."""
@@ -118,7 +128,7 @@ class Socket(WebSocketRoute):
 class Group:
     """The routes of one kind.
 
-    tag: the section of the OpenAPI document that lists the routes.
+    tag: the section of the OpenAPI document that lists the routes. The document does not list routes without a tag.
     below, refusal: the first part of the paths, and the shape of the errors. Only routes of another protocol have these
     two.
     state: functions that make the objects that a server keeps for these routes, by their names in `app.state`.
@@ -141,33 +151,22 @@ class Group:
     def serves(
         self,
         operation: Operation[..., Any],
-        answer: Any = None,
         *errors: type[ServiceError],
         handling: Handling | None = None,
         put_together: PutTogether | None = None,
         tag: str | None = None,
-        response_class: type[Response] = JSON,
-        status_code: int | None = None,
-        **takes: Any,
+        **form: Any,
     ) -> Callable[[Handler], Handler]:
         """Declare a handler for an operation.
 
-        answer: an example of the answer. A `Shape` also gives the type of the answer, if the operation declares no type
-        or only a part of it. The OpenAPI document does not list a route without `answer`.
-        errors: errors that do not follow from path, body and role.
+        errors, form: see `RouteForm`.
         handling: how bodies are parsed, if the operation can be requested in several ways.
         put_together: joins the answers of several processes, if the operation concerns the whole server.
-        takes: further arguments of `described`.
         """
 
         def served(handler: Handler) -> Handler:
-            told: dict[str, Any] = {"response_class": response_class, "status_code": status_code}
-            if answer is None:
-                told["include_in_schema"] = False
-            else:
-                shape = answer if isinstance(answer, Shape) else Shape(operation.answer(), answer)
-                told |= {"tags": [tag or self._tag], "openapi_extra": described(shape, *errors, **takes)}
-            self.routes.append(Route(operation, handler, handling, put_together, **told))
+            described = RouteForm(errors, **form)
+            self.routes.append(Route(operation, handler, handling, put_together, described, tag or self._tag))
             return handler
 
         return served

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Mapping
 from types import MappingProxyType
 from typing import IO, Annotated, Any
 
-from fastapi import Query, Request
+from fastapi import Depends, Query, Request
 from pydantic import TypeAdapter, ValidationError
 from starlette.requests import HTTPConnection
 from starlette.types import Message
@@ -23,6 +23,7 @@ from hinged.service.data.trees import SMALL_BYTES, Long, Take, tree
 from hinged.service.edge.access import caller
 from hinged.service.edge.connection import MALFORMED, WHOLE
 from hinged.service.engine.registry import Registry
+from hinged.service.engine.worker import Worker
 from hinged.service.errors import (
     BadRequest,
     BodyTooLarge,
@@ -49,9 +50,23 @@ def registry_of(connection: HTTPConnection) -> Registry:
     return registry
 
 
-async def read_optional(request: Request, adapter: TypeAdapter[Any]) -> Any:
-    """Return the parsed body of a command, or {} if there is no body. The error Invalid says what is wrong."""
-    if request.headers.get("content-length", "0") == "0" and "transfer-encoding" not in request.headers:
+def _of_path(request: Request, model: str) -> Worker:
+    """Return the model of the path. This function tells FastAPI what the path contains; `Route` calls no such
+    function.
+    """
+    return registry_of(request).get(model)
+
+
+PathWorker = Annotated[Worker, Depends(_of_path)]
+"""The type of a handler's parameter `worker`."""
+SENT = Depends(lambda: None)
+"""Marks a handler's parameter `body`. Its value is the body of a command, read with the type in `takes`."""
+
+
+async def read_body(request: Request, adapter: TypeAdapter[Any], *, optional: bool = False) -> Any:
+    """Return the parsed body of a command. If the body may be absent, return {} without a body. Raise Invalid."""
+    headers = request.headers
+    if optional and headers.get("content-length", "0") == "0" and "transfer-encoding" not in headers:
         return {}
     return parsed(adapter, await read_command(request))
 

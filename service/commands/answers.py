@@ -12,7 +12,7 @@ from hinged.service.commands.agreement import agreement
 from hinged.service.commands.ask import Planned
 from hinged.service.commands.change import Correct, Forget, Located, class_of, number_of
 from hinged.service.data.classes import Label, label_key
-from hinged.service.data.inputs import Inputs, join_inputs
+from hinged.service.data.inputs import Inputs
 from hinged.service.data.times import shown_time
 from hinged.service.errors import Conflict, Gone, NotFound
 from hinged.service.model.events import ModelEvent
@@ -39,11 +39,7 @@ class ChangeAnswer:
         """Return the plan. Raise NotFound if no answer of this annotator is kept, Gone if the example was forgotten."""
         if model.tombstones.knows(self.given):
             raise Gone(f"the example {self.given!r} was forgotten", id=self.given)
-        if model.annotators.find(self.given, self.annotator) is None:
-            raise NotFound(
-                f"{self.annotator!r} has no kept answer to {self.given!r}: it is too old, or was never given",
-                id=self.given,
-            )
+        _check_answered(model, self.given, self.annotator)
         candidate = model.pool.find(self.given)
         if candidate is None:
             learned = (self.classes_max, self.located, self.annotator)
@@ -67,11 +63,7 @@ class ForgetAnswer(Forget):
         answered the example, or if the example waits for more labels.
         """
         if not model.tombstones.knows(self.given):
-            if model.annotators.find(self.given, self.annotator) is None:
-                raise NotFound(
-                    f"{self.annotator!r} has no kept answer to {self.given!r}: it is too old, or was never given",
-                    id=self.given,
-                )
+            _check_answered(model, self.given, self.annotator)
             if model.pool.find(self.given) is not None:
                 raise Conflict(
                     f"{self.given!r} waits for labels of other annotators; change the answer instead", id=self.given
@@ -81,6 +73,11 @@ class ForgetAnswer(Forget):
                     f"other annotators have answered {self.given!r} as well; only a writer may forget it", id=self.given
                 )
         return Forget.plan(self, model, now_ms)
+
+
+def _check_answered(model: Model, given: str, annotator: str) -> None:
+    if model.annotators.find(given, annotator) is None:
+        raise NotFound(f"{annotator!r} has no kept answer to {given!r}: it is too old, or was never given", id=given)
 
 
 def given_answers(model: Model, annotator: str | None, most: int) -> dict[str, Any]:
@@ -112,11 +109,6 @@ def given_answers(model: Model, annotator: str | None, most: int) -> dict[str, A
 def first_candidates(model: Model, most: int) -> tuple[Published, list[Candidate], int]:
     """Return the published state, the oldest candidates, and the number of all candidates."""
     return model.published(), [c for c, _ in zip(model.pool, range(most), strict=False)], len(model.pool)
-
-
-def joined(candidates: list[Candidate]) -> Inputs:
-    """Return the x of candidates as one batch; there must be at least one candidate."""
-    return join_inputs([c.x for c in candidates])
 
 
 def predicted(published: Published, ids: Sequence[str], inputs: Inputs) -> list[dict[str, Any]]:

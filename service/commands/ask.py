@@ -85,7 +85,7 @@ class Offer:
     labels: labels that are already known.
     shows: what people see instead of each x. This list may be empty.
     learned: ids that are in the log although the model no longer keeps their first answers.
-    read: reads x and digests again for a different configuration; raises Invalid if the x does not fit.
+    reread: reads the candidates again for a different configuration; raises Invalid if the x does not fit.
     places: the index of each candidate in the request; empty if each example of the request is a candidate.
     """
 
@@ -95,7 +95,7 @@ class Offer:
     labels: list[Label | None]
     shows: Sequence[Any] = ()
     learned: frozenset[str] = frozenset()
-    read: Callable[[Configuration], tuple[Inputs, list[bytes]]] | None = None
+    reread: Callable[[Configuration], Offer] | None = None
     places: Sequence[int] = ()
 
     def plan(self, model: Model, now_ms: int) -> Planned:
@@ -105,10 +105,10 @@ class Offer:
         Raise Conflict if the pool has an id with a different x.
         """
         if not model.learner.takes(self.inputs):
-            if self.read is None:
+            if self.reread is None:
                 raise Invalid("the model's configuration has changed since the candidates were read; send them again")
-            inputs, digests = self.read(model.configuration)
-            return replace(self, inputs=inputs, digests=digests).plan(model, now_ms)
+            again = self.reread(model.configuration)
+            return replace(self, inputs=again.inputs, digests=again.digests).plan(model, now_ms)
         new: dict[str, int] = {}
         shows: dict[str, Any] = {}
         for given in model.tombstones.known(self.ids):

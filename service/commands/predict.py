@@ -13,15 +13,13 @@ from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
 from hinged.service.commands.ask import Wish
 from hinged.service.commands.explain import explain
-from hinged.service.data.classes import Label
 from hinged.service.data.examples import Details, Wanted
-from hinged.service.data.features.reader import Outside
 from hinged.service.data.inputs import Inputs, Records, sizes_of, x_digests
 from hinged.service.data.slices import SPAN_VALUES, Slices, sliced
 from hinged.service.errors import Invalid
@@ -69,73 +67,64 @@ class Serving(Protocol):
         """Store predictions that wait for their labels."""
 
 
-class Predictions(NamedTuple):
-    """The predictions of a state for a batch, row by row.
-
-    published: the state.
-    labels: None while no class is known.
-    probabilities: the probability of the predicted class; None where unknown.
-    scores: the score of each class, by name.
-    wishes: whether the server asks for each label; None if the caller did not ask for the wishes.
-    of_classes: the probability of each class by name, None where unknown. The whole is None if the caller did not ask
-    for probabilities.
-    intervals: the interval of the probability of each class by name. As a whole None if the caller did not ask.
-    p_values: the same for the p-value of each class.
-    support_vectors: the support vectors that contribute to each score; None if the caller did not ask for support
-    vectors.
-    outside: for each row, the names or columns whose values lie outside everything learned.
-    judged: what the promise and the novelty of the model add to each result.
-    """
-
-    published: Published
-    labels: list[Label | None]
-    probabilities: list[float | None]
-    scores: list[dict[str, float]]
-    wishes: list[Wish] | None
-    of_classes: list[dict[str, float | None]] | None
-    intervals: list[dict[str, list[float] | None]] | None
-    p_values: list[dict[str, float | None]] | None
-    support_vectors: list[list[dict[str, Any]]] | None
-    outside: Outside
-    judged: list[dict[str, Any]]
-
-
 @dataclass(frozen=True, slots=True)
 class Decisions:
-    """The decisions of a state for a batch. Predictions for any part of the batch can be made from these decisions.
-    details: what the answer includes.
+    """The decisions of a state for a batch. Results can be made for any part of the batch.
+
+    ids: the ids that the client gave. details: what results include. wishes: whether the server asks for each label;
+    None without ids. support_vectors: for each row, the support vectors that contribute to its score; None if the
+    caller did not ask for them.
     """
 
     published: Published
     decided: Decided
+    ids: Sequence[str | None] | None
     wishes: list[Wish] | None
     details: Details
     support_vectors: list[list[dict[str, Any]]] | None
     intervals: Intervals | None
     p_values: Array | None
 
-    def part(self, begin: int, end: int) -> Predictions:
-        """Return the predictions of rows begin to end - 1."""
+    def part(self, begin: int, end: int) -> list[dict[str, Any]]:
+        """Return the results of rows begin to end - 1. The caller gave ids."""
         whole = begin == 0 and end >= self.decided.numbers.size
         published, decided = self.published, self.decided if whole else self.decided.part(begin, end)
-        numbers, chances = decided.numbers.tolist(), decided.probabilities.tolist()
-        return Predictions(
-            published,
-            [None if number == UNKNOWN else published.labels[number] for number in numbers],
-            [None if math.isnan(chance) else chance for chance in chances],
+        rows = zip(
+            self.ids[begin:end] if self.ids else (),
+            decided.numbers.tolist(),
+            decided.probabilities.tolist(),
             published.scores(decided),
-            None if self.wishes is None else self.wishes[begin:end],
-            published.probabilities(decided, self.details.probabilities) if self.details.probabilities else None,
-            None if self.intervals is None else published.intervals(decided, self.intervals),
-            self._p_values_of(begin, end) if self.details.conformal else None,
-            None if self.support_vectors is None else self.support_vectors[begin:end],
-            decided.outside,
-            judged(published, decided),
+            self.wishes[begin:end] if self.wishes else (),
+            strict=True,
         )
-
-    def _p_values_of(self, begin: int, end: int) -> list[dict[str, float | None]]:
-        found = None if self.p_values is None else self.p_values[begin:end]
-        return self.published.named(found, min(end, self.decided.numbers.size) - begin, wanted=True)
+        found: list[dict[str, Any]] = [
+            {
+                "id": given,
+                "prediction": None if number == UNKNOWN else published.labels[number],
+                "probability": None if math.isnan(chance) else chance,
+                "scores": scores,
+                "label": wish._asdict(),
+            }
+            for given, number, chance, scores, wish in rows
+        ]
+        more: dict[str, Sequence[Any]] = {}
+        if self.details.probabilities:
+            more["probabilities"] = published.probabilities(decided, self.details.probabilities)
+        if self.intervals is not None:
+            more["intervals"] = published.intervals(decided, self.intervals)
+        if self.details.conformal:
+            p_values = None if self.p_values is None else self.p_values[begin:end]
+            more["p_values"] = published.named(p_values, len(found), wanted=True)
+        if self.support_vectors is not None:
+            more["support_vectors"] = self.support_vectors[begin:end]
+        for name, column in more.items():
+            for result, value in zip(found, column, strict=True):
+                result[name] = value
+        for row, outside in decided.outside.items():
+            found[row]["outside"] = outside
+        for result, judgement in zip(found, judged(published, decided), strict=True):
+            result.update(judgement)
+        return found
 
 
 def judged(published: Published, decided: Decided) -> list[dict[str, Any]]:
@@ -182,7 +171,7 @@ async def make_decisions(
         sources = [wish.source if budgeted else 0 for wish in wishes]
         await keep_waiting(serving, published, inputs, ids, decided, sources)
     serving.predictions_served += len(inputs)  # count only now: if storing the predictions fails, nothing is answered
-    return Decisions(published, decided, wishes, details, because, intervals, p_values)
+    return Decisions(published, decided, ids, wishes, details, because, intervals, p_values)
 
 
 def _decided(published: Published, ids: Sequence[str | None] | None, inputs: Inputs) -> tuple[Decided, list[bool]]:

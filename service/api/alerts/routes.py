@@ -4,34 +4,45 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import Query, Request
-from starlette.responses import Response
+from fastapi import Query
+from pydantic import Field, with_config
+from typing_extensions import TypedDict
 
 from hinged.operations import AlertOperations, AlertOrder
-from hinged.service.api.alerts.shapes import ACKNOWLEDGE, ACKNOWLEDGE_BODY, ACKNOWLEDGED, ALERTS
+from hinged.service import limits
+from hinged.service.api.openapi import Shape
 from hinged.service.api.serving import Group
-from hinged.service.api.wire import parsed, read_command, registry_of
+from hinged.service.api.wire import SENT, PathWorker
 from hinged.service.commands.alerts import Acknowledge, ListAlerts
-from hinged.service.edge.middleware import JSON
+from hinged.service.data.answers import Answer
+from hinged.service.data.examples import STRICT
 from hinged.service.errors import StoreUnavailable
 
 group = Group("alerts")
 
 
-@group.serves(AlertOperations.alerts, ALERTS)
+@with_config(STRICT)
+class AcknowledgeBody(TypedDict):
+    """The ids of alerts."""
+
+    ids: Annotated[
+        list[Annotated[str, Field(min_length=1, max_length=limits.ID_CHARS_MAX)]],
+        Field(min_length=1, max_length=limits.ALERTS_KEPT),
+    ]
+
+
+@group.serves(AlertOperations.alerts)
 async def list_alerts(
-    model: str,
-    request: Request,
+    worker: PathWorker,
     n: Annotated[int, Query(ge=1, le=1000, description="the most alerts to return")] = 100,
     order: Annotated[AlertOrder, Query(description='"newest" first, or "best" first')] = "newest",
     cursor: Annotated[str | None, Query(max_length=64, description="`next` of the page before")] = None,
-) -> Response:
+) -> Answer:
     """List the alerts that nobody has acknowledged, in pages."""
-    return JSON(await registry_of(request).get(model).command(ListAlerts(n, order == "best", cursor)))
+    return await worker.command(ListAlerts(n, order == "best", cursor))
 
 
-@group.serves(AlertOperations.acknowledge, ACKNOWLEDGED, StoreUnavailable, takes=ACKNOWLEDGE_BODY)
-async def acknowledge(model: str, request: Request) -> Response:
+@group.serves(AlertOperations.acknowledge, StoreUnavailable, takes=Shape(AcknowledgeBody, {"ids": ["p7"]}))
+async def acknowledge(worker: PathWorker, body: Annotated[AcknowledgeBody, SENT]) -> Answer:
     """Acknowledge alerts: they are worked off, and no longer listed. Unknown ids are ignored."""
-    body = parsed(ACKNOWLEDGE, await read_command(request))
-    return JSON(await registry_of(request).get(model).command(Acknowledge(body["ids"])))
+    return await worker.command(Acknowledge(body["ids"]))

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 from fastapi import Request
 from pydantic import with_config
-from starlette.responses import Response
 from typing_extensions import TypedDict
 
 from hinged.answers import OwnModels, Standing
@@ -14,8 +13,8 @@ from hinged.operations import ServerOperations
 from hinged.operations.base import EVERY, Operation
 from hinged.service.api.openapi import Shape
 from hinged.service.api.serving import Group
-from hinged.service.api.wire import parsed, read_command
-from hinged.service.edge.middleware import JSON
+from hinged.service.api.wire import SENT
+from hinged.service.data.answers import Answer
 from hinged.service.errors import Conflict, StoreUnavailable
 
 group = Group("cluster")
@@ -28,66 +27,42 @@ class MoveBody(TypedDict):
     to: str
 
 
-_STANDING: Standing = {"model": "weather", "owner": "http://10.0.0.2:8000", "epoch": 1780000000000000, "position": 5}
-CLUSTER = {
-    "node": "http://10.0.0.1:8000",
-    "nodes": [
-        {
-            "node": "http://10.0.0.1:8000",
-            "alive": True,
-            "beat_age_s": 0.4,
-            "models": 3,
-            "loading": 0,
-            "memory_bytes": 81920,
-            "memory_max_bytes": 2**34,
-            "load": 0.25,
-            "processors": 4,
-        }
-    ],
-    "models": [{**_STANDING, "lag": 0, "state": "serving", "memory_bytes": 16384, "load": 0.05}],
-}
-NODE = Shape(
-    OwnModels,
-    {
-        "node": "http://10.0.0.1:8000",
-        "models": [{"model": "weather", "state": "serving", "position": 5, "memory_bytes": 16384, "load": 0.05}],
-    },
-)
-STANDING = Shape(Standing, _STANDING)
 MOVE_BODY = Shape(MoveBody, {"to": "http://10.0.0.2:8000"})
 
 
-@group.serves(ServerOperations.cluster, CLUSTER, Conflict, StoreUnavailable)
-async def show_cluster(request: Request) -> Response:
+@group.serves(ServerOperations.cluster, Conflict, StoreUnavailable)
+async def show_cluster(request: Request) -> Answer:
     """List the servers that share the store, with the memory and load of each server. Also list the owner, epoch,
     position, lag and memory of each model.
     """
-    return JSON(await _node(request).overview(request))
+    found: Answer = await _node(request).overview(request)
+    return found
 
 
-@group.serves(Operation("GET", "/cluster/node", role="admin", covers=EVERY), NODE, Conflict)
-async def show_node(request: Request) -> Response:
+@group.serves(Operation("GET", "/cluster/node", role="admin", covers=EVERY), Conflict, answers=OwnModels)
+async def show_node(request: Request) -> Answer:
     """List the models that this server owns: the state, position, memory and load of each model."""
-    return JSON(_node(request).figures())
+    found: Answer = _node(request).figures()
+    return found
 
 
-@group.serves(ServerOperations.move, STANDING, Conflict, StoreUnavailable, takes=MOVE_BODY)
-async def move_model(model: str, request: Request) -> Response:
+@group.serves(ServerOperations.move, Conflict, StoreUnavailable, takes=MOVE_BODY)
+async def move_model(model: str, request: Request, body: Annotated[MoveBody, SENT]) -> Answer:
     """Move a model to another server. Requests for the model wait meanwhile; nothing acknowledged is lost."""
-    node = _node(request)
-    body = parsed(MOVE_BODY.adapter, await read_command(request))
-    return JSON(await node.move(model, body["to"], request))
+    found: Answer = await _node(request).move(model, body["to"], request)
+    return found
 
 
 @group.serves(
     Operation("POST", "/cluster/models/{model}/claim", role="admin", anywhere=True),
-    STANDING,
     Conflict,
     StoreUnavailable,
+    answers=Standing,
 )
-async def claim_model(model: str, request: Request) -> Response:
+async def claim_model(model: str, request: Request) -> Answer:
     """Claim a model that no server owns or that was released for this server. This is the second half of a move."""
-    return JSON(await _node(request).claim(model))
+    found: Answer = await _node(request).claim(model)
+    return found
 
 
 def _node(request: Request) -> Any:

@@ -27,10 +27,9 @@ from hinged.service.data.portions import in_portions, is_long
 from hinged.service.data.slices import Slices, at_once, sliced, spans
 from hinged.service.edge.access import check_examples, check_role
 from hinged.service.edge.keys import Key
-from hinged.service.edge.shortcut import Outcome
 from hinged.service.engine.learning import LearnAnswer, Learnt
 from hinged.service.engine.worker import Worker
-from hinged.service.errors import ServiceError, attempted
+from hinged.service.errors import ServiceError
 from hinged.service.settings import Settings
 
 RESULT_VALUES = 12
@@ -39,18 +38,13 @@ parts.
 """
 
 
-async def learn(context: Context, bodies: Sequence[Brought]) -> list[Change | Outcome]:
-    """Learn the examples of each body."""
-    requests: Sequence[LearnRequest | ServiceError]
-    if isinstance(bodies[0], Packed) or is_long(bodies[0]):  # such a body is always alone
-        try:
-            requests = [await sliced(_read_slowly(context, bodies[0]))]
-        except ServiceError as error:
-            requests = [error]
-    else:
-        requests = _read_together(context, cast("Sequence[Body]", bodies))
-    begin, shown = context.worker.learn, partial(shown_learned, context.worker)
-    return [r if isinstance(r, ServiceError) else Change(partial(begin, r), shown) for r in requests]
+async def learn(context: Context, body: Brought) -> Change:
+    """Learn the examples of a body."""
+    return _change(context, await sliced(_read(context, body)))
+
+
+def _change(context: Context, request: LearnRequest) -> Change:
+    return Change(partial(context.worker.learn, request), partial(shown_learned, context.worker))
 
 
 def may_bring_x(context: Context, _: Raw) -> bool:
@@ -60,10 +54,7 @@ def may_bring_x(context: Context, _: Raw) -> bool:
     return context.key.plays("writer")
 
 
-LEARNING = Handling(learn, may_bring_x)
-
-
-def _read_slowly(context: Context, body: Brought) -> Slices[LearnRequest]:
+def _read(context: Context, body: Brought) -> Slices[LearnRequest]:
     configuration, settings = context.worker.published.configuration, context.settings
     if isinstance(body, Packed):
         check_role(context.key, "writer")  # each row has an x
@@ -71,56 +62,38 @@ def _read_slowly(context: Context, body: Brought) -> Slices[LearnRequest]:
     return read_request(body, configuration, settings, context.key)
 
 
-def _read_together(context: Context, bodies: Sequence[Body]) -> list[LearnRequest | ServiceError]:
-    """Return the request of each body, or the error that refuses the body. The bodies are parsed as a single body if
-    none of them has an error.
+async def learn_together(context: Context, bodies: Sequence[Body]) -> list[Change] | None:
+    """Learn the examples of several bodies, which are parsed in one step. Return None if this is not possible: if a
+    body has an error, or an example without x or with a lease.
     """
     configuration, settings = context.worker.published.configuration, context.settings
-    features, most, brings_x = configuration.features, settings.batch_examples_max, context.key.plays("writer")
-
-    def parsed(body: Body) -> list[LabelledExample]:
-        examples = parse_learn(body, most, features)
-        if not brings_x:
-            check_examples(context.key, examples)
-        return examples
-
-    found = [attempted(parsed, body) for body in bodies]
-    read = [(body, examples) for body, examples in zip(bodies, found, strict=True) if isinstance(examples, list)]
-    requests: Sequence[LearnRequest | ServiceError] = _as_one(read, configuration, settings)
-    in_turn = iter(requests or [attempted(learn_request, *each, configuration, settings) for each in read])
-    return [next(in_turn) if isinstance(examples, list) else examples for examples in found]
-
-
-def _as_one(
-    read: Sequence[tuple[Body, list[LabelledExample]]], configuration: Configuration, settings: Settings
-) -> list[LearnRequest]:
-    """Return the requests of parsed bodies, made in one step. Return an empty list if the requests must be made one by
-    one.
-    """
-    if len(read) < 2:
-        return []
-    every = [*chain.from_iterable(examples for _, examples in read)]
-    if not all("x" in example and "lease" not in example for example in every):
-        return []
+    if not context.key.plays("writer"):
+        return None
     try:
+        read = [parse_learn(body, settings.batch_examples_max, configuration.features) for body in bodies]
+        every = [*chain.from_iterable(read)]
+        if not all("x" in example and "lease" not in example for example in every):
+            return None
         request = learn_request(b"", every, configuration, settings)
     except ServiceError:
-        return []
-    requests, begin = [], 0
-    for body, examples in read:
+        return None
+    changes, begin = [], 0
+    for body, examples in zip(bodies, read, strict=True):
         end = begin + len(examples)
-        requests.append(
-            LearnRequest(
-                request.ids[begin:end],
-                request.labels[begin:end],
-                cast("Inputs", request.inputs).part(begin, end),
-                request.contents[begin:end],
-                weights=request.weights[begin:end],
-                reread=reader(body, settings),
-            )
+        part = LearnRequest(
+            request.ids[begin:end],
+            request.labels[begin:end],
+            cast("Inputs", request.inputs).part(begin, end),
+            request.contents[begin:end],
+            weights=request.weights[begin:end],
+            reread=reader(body, settings),
         )
+        changes.append(_change(context, part))
         begin = end
-    return requests
+    return changes
+
+
+LEARNING = Handling(learn, may_bring_x, learn_together)
 
 
 def read_request(
@@ -210,13 +183,7 @@ def reader(
     body: Body, settings: Settings, elsewhere: Sequence[Provenance] = ()
 ) -> Callable[[Configuration], LearnRequest]:
     """Return a function that parses the request of a body again, for a different configuration."""
-    return partial(_read_again, body, settings=settings, elsewhere=elsewhere)
-
-
-def _read_again(
-    body: Body, configuration: Configuration, settings: Settings, elsewhere: Sequence[Provenance]
-) -> LearnRequest:
-    return at_once(read_request(body, configuration, settings, elsewhere=elsewhere))
+    return lambda configuration: at_once(read_request(body, configuration, settings, elsewhere=elsewhere))
 
 
 def shown_learned(worker: Worker, answer: LearnAnswer) -> Answer:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Sequence
-from functools import partial
-from itertools import chain
-from typing import Any, TypeAlias, cast
+from itertools import chain, islice
+from typing import Any, TypeAlias
 
-from hinged.service.api.dispatch import Brought, Change, Context, Handling, Packed
+from hinged.service.api.dispatch import Brought, Context, Handling, Packed
 from hinged.service.api.examples.learn import RESULT_VALUES
 from hinged.service.commands.decide import decide
-from hinged.service.commands.predict import Decisions, make_decisions
+from hinged.service.commands.predict import make_decisions
 from hinged.service.data.answers import VALUES_MAX, Answer, Parts
 from hinged.service.data.batches import read_batch
 from hinged.service.data.examples import (
@@ -31,7 +29,7 @@ from hinged.service.data.portions import in_portions, is_long
 from hinged.service.data.slices import Slices, sliced
 from hinged.service.edge.shortcut import Outcome
 from hinged.service.engine.worker import Worker
-from hinged.service.errors import Invalid, ServiceError, attempted
+from hinged.service.errors import Invalid
 from hinged.service.model.view import Published
 from hinged.service.settings import Settings
 
@@ -44,17 +42,30 @@ EXPLAINED_MAX = 1_000
 WITH_ALL = Details(probabilities=True)
 
 
-async def predict(context: Context, bodies: Sequence[Brought]) -> list[Change | Outcome]:
-    """Predict the examples of each body. Bodies that are parsed together are predicted from the same state."""
-    worker, settings = context.worker, context.settings
-    if len(bodies) > 1:
-        return [*await _predict_together(worker, settings, cast("Sequence[Body]", bodies))]
-    (body,), published = bodies, worker.published
+async def predict(context: Context, body: Brought) -> Answer:
+    """Predict the examples of a body."""
+    worker, published = context.worker, context.worker.published
+    ids, inputs, details = await read_unlabelled(body, published.configuration, context.settings, parse_predict)
+    return await _predict(worker, ids, inputs, details, published)
+
+
+async def predict_together(context: Context, bodies: Sequence[Body]) -> list[Outcome] | None:
+    """Predict the examples of several bodies in one step, from the same state. Return None if this is not possible."""
+    worker, published, most = context.worker, context.worker.published, context.settings.batch_examples_max
+    features = published.configuration.features
+    if features.in_order:  # values depend on the time since the previous x of the same request
+        return None
     try:
-        ids, inputs, details = await read_unlabelled(body, published.configuration, settings, parse_predict)
-        return [await _predict(worker, ids, inputs, details, published)]
-    except ServiceError as error:
-        return [error]
+        read = [parse_predict(body, most, features) for body in bodies]
+        every = [*chain.from_iterable(examples for examples, _ in read)]
+        is_much = answer_size(published, Details()) * len(every) > VALUES_MAX
+        if is_much or any(any(details) for _, details in read):
+            return None
+        answer = await predict_examples(worker, published, every, Details())
+    except Invalid:  # refused before anything was done
+        return None
+    results = iter(answer["results"])
+    return [{**answer, "results": [*islice(results, len(examples))]} for examples, _ in read]
 
 
 async def read_unlabelled(body: Brought, configuration: Configuration, settings: Settings, parse: Parse) -> Unlabelled:
@@ -74,49 +85,7 @@ def is_short(context: Context, body: Raw) -> bool:
     return len(body) * size <= 8 * VALUES_MAX or body.count(b"{") * size <= VALUES_MAX
 
 
-PREDICTING = Handling(predict, is_short)
-
-
-async def _predict_together(worker: Worker, settings: Settings, bodies: Sequence[Body]) -> list[Outcome]:
-    published = worker.published
-    features = published.configuration.features
-
-    async def alone(examples: list[UnlabelledExample], details: Details) -> Outcome:
-        try:
-            return await predict_examples(worker, published, examples, details)
-        except ServiceError as error:
-            return error
-
-    found = [attempted(parse_predict, body, settings.batch_examples_max, features) for body in bodies]
-    read = [each for each in found if isinstance(each, tuple)]
-    outcomes = iter(await _as_one(worker, published, read) or [await alone(*each) for each in read])
-    return [next(outcomes) if isinstance(each, tuple) else each for each in found]
-
-
-async def _as_one(
-    worker: Worker, published: Published, read: Sequence[tuple[list[UnlabelledExample], Details]]
-) -> list[Outcome]:
-    """Return the answers to parsed bodies, made in one step. Return an empty list if the answers must be made one by
-    one.
-    """
-    features, every = published.configuration.features, [*chain.from_iterable(examples for examples, _ in read)]
-    tells_since = features.in_order  # values depend on the time since the previous x of the same request
-    is_much = answer_size(published, Details()) * len(every) > VALUES_MAX
-    if len(read) < 2 or tells_since or is_much or any(any(details) for _, details in read):
-        return []
-    try:
-        answer = await predict_examples(worker, published, every, Details())
-    except Invalid:  # refused before anything was done: parse one by one
-        return []
-    except ServiceError as error:
-        return [error] * len(read)
-    answers: list[Outcome] = []
-    begin = 0
-    for examples, _ in read:
-        end = begin + len(examples)
-        answers.append({**answer, "results": answer["results"][begin:end]})
-        begin = end
-    return answers
+PREDICTING = Handling(predict, is_short, predict_together)
 
 
 def read_predict(
@@ -174,7 +143,7 @@ async def _predict(
     worker: Worker, ids: list[str | None], inputs: Inputs, details: Details, published: Published
 ) -> Answer:
     found = await make_decisions(worker, published, inputs, ids, details)
-    return answer_of(worker, found.published, len(ids), details, partial(_results, ids, found))
+    return answer_of(worker, found.published, len(ids), details, found.part)
 
 
 def answer_of(
@@ -193,48 +162,12 @@ def answer_size(published: Published, details: Details) -> int:
     return RESULT_VALUES + len(published.names) * listings + 3 * details.explain
 
 
-def _results(ids: list[str | None], decisions: Decisions, begin: int, end: int) -> list[dict[str, Any]]:
-    found = decisions.part(begin, end)
-    results = []
-    for r, (given, scores, wish) in enumerate(zip(ids[begin:end], found.scores, found.wishes or (), strict=True)):
-        result: dict[str, Any] = {
-            "id": given,
-            "prediction": found.labels[r],
-            "probability": found.probabilities[r],
-            "scores": scores,
-            "label": wish._asdict(),
-        }
-        if found.of_classes is not None:
-            result["probabilities"] = found.of_classes[r]
-        if found.intervals is not None:
-            result["intervals"] = found.intervals[r]
-        if found.p_values is not None:
-            result["p_values"] = found.p_values[r]
-        if found.support_vectors is not None:
-            result["support_vectors"] = found.support_vectors[r]
-        if r in found.outside:
-            result["outside"] = found.outside[r]
-        results.append(result | found.judged[r])
-    return results
-
-
-async def decide_examples(context: Context, bodies: Sequence[Brought]) -> list[Change | Outcome]:
-    """Decide about the examples of each body."""
-    return [*await asyncio.gather(*(_outcome(context, body) for body in bodies))]
-
-
-DECIDING = Handling(decide_examples, is_short)
-
-
-async def _outcome(context: Context, body: Brought) -> Outcome:
-    try:
-        return await _decided(context, body)
-    except ServiceError as error:
-        return error
-
-
-async def _decided(context: Context, body: Brought) -> Answer:
+async def decide_examples(context: Context, body: Brought) -> Answer:
+    """Decide about the examples of a body."""
     worker, published = context.worker, context.worker.published
     ids, inputs, details = await read_unlabelled(body, published.configuration, context.settings, parse_decide)
     found = await decide(worker, published, inputs, ids, details)
     return answer_of(worker, published, len(ids), details, found.part)
+
+
+DECIDING = Handling(decide_examples, is_short)

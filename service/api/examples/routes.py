@@ -3,39 +3,35 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import Annotated, Any
+from typing import Annotated, Any, NotRequired
 
 from fastapi import Query, Request
+from pydantic import Field, with_config
 from pydantic_core import from_json
 from starlette.responses import Response
+from typing_extensions import TypedDict
 
+from hinged.answers import Learned, Predicted
 from hinged.operations import LEARN_DEFAULT, PREDICT_DEFAULT, ExampleOperations, ModelOperations
 from hinged.operations.base import DEFAULT, Operation
 from hinged.service.api.examples.learn import LEARNING, read_request, shown_learned
 from hinged.service.api.examples.predict import DECIDING, PREDICTING, predict_examples
-from hinged.service.api.examples.shapes import (
-    DECIDE,
-    DECIDED,
-    FINISH_BODY,
-    FINISHED,
-    LEARN,
-    LEARNED,
-    PREDICT,
-    PREDICTED,
-)
+from hinged.service.api.openapi import Shape
 from hinged.service.api.serving import Group, examples_dispatched
-from hinged.service.api.wire import (
-    read_examples,
-    read_optional,
-    registry_of,
-)
+from hinged.service.api.wire import SENT, PathWorker, read_examples, registry_of
+from hinged.service.data.answers import Answer
 from hinged.service.data.configuration import default_configuration
 from hinged.service.data.examples import (
+    STRICT,
+    DecideBody,
     Details,
+    LearnBody,
+    PredictBody,
     Raw,
     UnlabelledExample,
     parse_x,
 )
+from hinged.service.data.features.catalogue import AnyX
 from hinged.service.data.portions import is_long, limits_of
 from hinged.service.data.slices import Slices, sliced
 from hinged.service.data.trees import tree
@@ -57,13 +53,26 @@ from hinged.service.settings import Settings
 MinPosition = Annotated[int, Query(ge=0, description="position that the state must have reached, as returned by learn")]
 LEARN_ERRORS = (Conflict, Gone, StoreUnavailable, ModelFull)
 
+LEARN = Shape(
+    LearnBody[AnyX],
+    {"examples": [{"id": "mon", "x": [0.9, 0.1], "y": "sun"}, {"id": "tue", "x": [0.2, 0.8], "y": "rain"}]},
+)
+PREDICT = Shape(PredictBody[AnyX], {"examples": [{"id": "wed", "x": [0.8, 0.2]}]})
+
 group = Group("examples")
+
+
+@with_config(STRICT)
+class FinishBody(TypedDict):
+    """The number of epochs over the log before the finishing step."""
+
+    epochs: NotRequired[Annotated[int, Field(ge=0, le=100)]]
 
 
 # -- learning ---------------------------------------------------------------------------------------------------------
 
 
-@group.serves(ExampleOperations.learn, LEARNED, *LEARN_ERRORS, handling=LEARNING, takes=LEARN, takes_batch=True)
+@group.serves(ExampleOperations.learn, *LEARN_ERRORS, handling=LEARNING, takes=LEARN, takes_batch=True)
 async def learn(model: str, request: Request) -> Response:
     """Learn examples. Each example is predicted just before it is learned. The server answers when all examples are
     durable and learned. On a local server, or if HINGED_CREATE is set, the first call creates the model.
@@ -71,7 +80,7 @@ async def learn(model: str, request: Request) -> Response:
     return await _learned(request, model, creates=registry_of(request).settings.creates)
 
 
-@group.serves(LEARN_DEFAULT, LEARNED, *LEARN_ERRORS, handling=LEARNING, takes=LEARN, takes_batch=True)
+@group.serves(LEARN_DEFAULT, *LEARN_ERRORS, answers=Learned, handling=LEARNING, takes=LEARN, takes_batch=True)
 async def learn_default(request: Request) -> Response:
     """Learn examples with the model named "default". The first call creates this model."""
     return await _learned(request, DEFAULT, creates=True)
@@ -131,52 +140,47 @@ def _first_x(body: Raw, settings: Settings) -> Slices[Any]:
     return told.get("x") if isinstance(told, dict) else None
 
 
-@group.serves(ModelOperations.finish, FINISHED, Conflict, StoreUnavailable, takes=FINISH_BODY, optional=True)
-async def finish(model: str, request: Request) -> Response:
+@group.serves(ModelOperations.finish, Conflict, StoreUnavailable, takes=Shape(FinishBody, {"epochs": 1}), optional=True)
+async def finish(worker: PathWorker, body: Annotated[FinishBody, SENT]) -> Answer:
     """Finish the model: optimise over its points until no pair of points violates the optimality conditions by more
     than tol. If `epochs` is given, the model first learns its log that many times again.
     """
-    registry = registry_of(request)
-    worker = registry.get(model)
-    body = await read_optional(request, FINISH_BODY.adapter)
-    return JSON(await worker.finish(body.get("epochs", 0)))
+    return await worker.finish(body.get("epochs", 0))
 
 
 # -- predicting -------------------------------------------------------------------------------------------------------
 
 
-@group.serves(ExampleOperations.predict, PREDICTED, handling=PREDICTING, takes=PREDICT, takes_batch=True)
+@group.serves(ExampleOperations.predict, handling=PREDICTING, takes=PREDICT, takes_batch=True)
 async def predict(model: str, request: Request, min_position: MinPosition = 0) -> Response:
     """Predict examples from the state published last. An example with an id then waits for its label."""
     _check_position(registry_of(request).get(model), min_position)
     return await examples_dispatched(request, ExampleOperations.predict, model)
 
 
-@group.serves(Operation("GET", "/models/{model}/predict", role="reader"), PREDICTED)
+@group.serves(Operation("GET", "/models/{model}/predict", role="reader"), answers=Predicted)
 async def predict_one(
-    model: str, request: Request, x: Annotated[str, Query(description="x as JSON")], min_position: MinPosition = 0
-) -> Response:
+    worker: PathWorker, x: Annotated[str, Query(description="x as JSON")], min_position: MinPosition = 0
+) -> Answer:
     """Predict one example."""
-    registry = registry_of(request)
-    worker = registry.get(model)
     _check_position(worker, min_position)
     published = worker.published
     example: UnlabelledExample = {"x": parse_x(x, published.configuration.features)}
-    return JSON(await predict_examples(worker, published, [example], Details()))
+    return await predict_examples(worker, published, [example], Details())
 
 
-@group.serves(PREDICT_DEFAULT, PREDICTED, NotFound, handling=PREDICTING, takes=PREDICT, takes_batch=True)
+@group.serves(PREDICT_DEFAULT, NotFound, answers=Predicted, handling=PREDICTING, takes=PREDICT, takes_batch=True)
 async def predict_default(request: Request, min_position: MinPosition = 0) -> Response:
     """Predict examples with the default model."""
     return await predict(DEFAULT, request, min_position)
 
 
-@group.serves(Operation("GET", "/predict", role="reader", covers=DEFAULT), PREDICTED, NotFound)
+@group.serves(Operation("GET", "/predict", role="reader", covers=DEFAULT), NotFound, answers=Predicted)
 async def predict_one_default(
     request: Request, x: Annotated[str, Query(description="x as JSON")], min_position: MinPosition = 0
-) -> Response:
+) -> Answer:
     """Predict one example with the default model."""
-    return await predict_one(DEFAULT, request, x, min_position)
+    return await predict_one(registry_of(request).get(DEFAULT), x, min_position)
 
 
 # -- deciding ---------------------------------------------------------------------------------------------------------
@@ -184,12 +188,11 @@ async def predict_one_default(
 
 @group.serves(
     ExampleOperations.decide,
-    DECIDED,
     Conflict,
     Gone,
     StoreUnavailable,
     handling=DECIDING,
-    takes=DECIDE,
+    takes=Shape(DecideBody[AnyX], {"examples": [{"id": "p1", "x": [0.8, 0.2]}]}),
     takes_batch=True,
 )
 async def decide(model: str, request: Request) -> Response:

@@ -21,15 +21,15 @@ from starlette.responses import Response
 from hinged.operations.base import Operation
 from hinged.service.api.inference.shapes import (
     INFER_BODY,
-    INFERRED,
     INPUTS,
-    MODEL_METADATA,
-    MODEL_READY,
     OUTPUTS,
-    SERVER_LIVE,
-    SERVER_METADATA,
-    SERVER_READY,
     InferBody,
+    Inferred,
+    ModelMetadata,
+    ModelReady,
+    ServerLive,
+    ServerMetadata,
+    ServerReady,
 )
 from hinged.service.api.inference.tensors import (
     Array,
@@ -50,7 +50,7 @@ from hinged.service.api.wire import (
     registry_of,
 )
 from hinged.service.commands.predict import make_decisions
-from hinged.service.data.answers import json_pieces
+from hinged.service.data.answers import Answer, json_pieces
 from hinged.service.data.features.named import RecordFeatures
 from hinged.service.data.features.records import FIELDS_MAX
 from hinged.service.data.features.rows import rows_of
@@ -65,7 +65,6 @@ from hinged.service.edge.refusals import Refusal
 from hinged.service.engine.worker import Worker
 from hinged.service.errors import BadRequest, Invalid, NotFound, UnsupportedMediaType
 from hinged.service.model.metrics import UNKNOWN
-from hinged.service.model.view import Published
 from hinged.service.settings import Settings
 
 REFUSAL = Refusal(
@@ -96,10 +95,10 @@ WANTED = "the input must be one tensor of numbers 'x' of shape [n, {}]"
 # -- health and metadata ----------------------------------------------------------------------------------------------
 
 
-@group.serves(Operation("GET", "/v2/health/live", role=None, probe=True), SERVER_LIVE)
-async def server_live() -> Response:
+@group.serves(Operation("GET", "/v2/health/live", role=None, probe=True), answers=ServerLive)
+async def server_live() -> Answer:
     """Report that the process runs."""
-    return JSON({"live": True})
+    return {"live": True}
 
 
 def _put_ready(mine: ProcessAnswer, others: Sequence[ProcessAnswer]) -> Response:
@@ -111,56 +110,50 @@ def _put_ready(mine: ProcessAnswer, others: Sequence[ProcessAnswer]) -> Response
 
 
 @group.serves(
-    Operation("GET", "/v2/health/ready", role=None, probe=True), SERVER_READY, Invalid, put_together=_put_ready
+    Operation("GET", "/v2/health/ready", role=None, probe=True), Invalid, answers=ServerReady, put_together=_put_ready
 )
-async def server_ready(request: Request) -> Response:
+async def server_ready(request: Request) -> Answer:
     """Report whether models are loaded: 200 once they are, 400 before. The protocol demands these codes."""
     if not registry_of(request).ready:
         raise Invalid("the server is starting: it compiles kernels and loads models")
-    return JSON({"ready": True})
+    return {"ready": True}
 
 
-@group.serves(Operation("GET", "/v2", role=None), SERVER_METADATA)
-async def server_metadata(request: Request) -> Response:
+@group.serves(Operation("GET", "/v2", role=None), answers=ServerMetadata)
+async def server_metadata(request: Request) -> Answer:
     """Describe the server: name, version and extensions."""
-    return JSON({"name": request.app.title, "version": request.app.version, "extensions": EXTENSIONS})
+    return {"name": request.app.title, "version": request.app.version, "extensions": EXTENSIONS}
 
 
-@group.serves(Operation("GET", "/v2/models/{model}", role="reader"), MODEL_METADATA)
-@group.serves(Operation("GET", "/v2/models/{model}/versions/{version}", role="reader"), MODEL_METADATA)
-async def model_metadata(model: str, request: Request) -> Response:
+@group.serves(Operation("GET", "/v2/models/{model}", role="reader"), answers=ModelMetadata)
+@group.serves(Operation("GET", "/v2/models/{model}/versions/{version}", role="reader"), answers=ModelMetadata)
+async def model_metadata(model: str, request: Request) -> Answer:
     """Describe the tensors that a model takes and returns."""
     worker = _worker(request, model)
     configuration = worker.model.configuration
-    return JSON(
-        {
-            "name": model,
-            "versions": [VERSION],
-            "platform": f"hinged_{configuration.solver}",
-            "inputs": _inputs_of(worker.published, configuration),
-            "outputs": [
-                {"name": "prediction", "datatype": "BYTES", "shape": [-1]},
-                {"name": "scores", "datatype": "FP64", "shape": [-1, -1]},
-                {"name": "classes", "datatype": "BYTES", "shape": [-1]},
-                {"name": "outside", "datatype": "BYTES", "shape": [-1]},
-                *([] if configuration.novelty is None else [{"name": "novelty", "datatype": "FP64", "shape": [-1]}]),
-            ],
-        }
-    )
+    columns = configuration.features.columns_of(configuration, worker.published.reader)
+    return {
+        "name": model,
+        "versions": [VERSION],
+        "platform": f"hinged_{configuration.solver}",
+        "inputs": [{"name": name, "datatype": datatype, "shape": shape} for name, datatype, shape in columns],
+        "outputs": [
+            {"name": "prediction", "datatype": "BYTES", "shape": [-1]},
+            {"name": "scores", "datatype": "FP64", "shape": [-1, -1]},
+            {"name": "classes", "datatype": "BYTES", "shape": [-1]},
+            {"name": "outside", "datatype": "BYTES", "shape": [-1]},
+            *([] if configuration.novelty is None else [{"name": "novelty", "datatype": "FP64", "shape": [-1]}]),
+        ],
+    }
 
 
-@group.serves(Operation("GET", "/v2/models/{model}/ready", role="reader"), MODEL_READY)
-@group.serves(Operation("GET", "/v2/models/{model}/versions/{version}/ready", role="reader"), MODEL_READY)
-async def model_ready(model: str, request: Request) -> Response:
+@group.serves(Operation("GET", "/v2/models/{model}/ready", role="reader"), answers=ModelReady)
+@group.serves(Operation("GET", "/v2/models/{model}/versions/{version}/ready", role="reader"), answers=ModelReady)
+async def model_ready(model: str, request: Request) -> Answer:
     """Report whether a model can predict: 200 if the model is loaded and has learned an example, 400 if not."""
     if not _worker(request, model).published.labels:
         raise Invalid(f"model {model} has learned nothing yet")
-    return JSON({"name": model, "ready": True})
-
-
-def _inputs_of(published: Published, configuration: Configuration) -> list[dict[str, Any]]:
-    columns = configuration.features.columns_of(configuration, published.reader)
-    return [{"name": name, "datatype": datatype, "shape": shape} for name, datatype, shape in columns]
+    return {"name": model, "ready": True}
 
 
 def _worker(request: Request, model: str) -> Worker:
@@ -174,9 +167,9 @@ def _worker(request: Request, model: str) -> Worker:
 # -- prediction -------------------------------------------------------------------------------------------------------
 
 
-@group.serves(Operation("POST", "/v2/models/{model}/infer", role="reader"), INFERRED, takes=INFER_BODY)
+@group.serves(Operation("POST", "/v2/models/{model}/infer", role="reader"), answers=Inferred, takes=INFER_BODY)
 @group.serves(
-    Operation("POST", "/v2/models/{model}/versions/{version}/infer", role="reader"), INFERRED, takes=INFER_BODY
+    Operation("POST", "/v2/models/{model}/versions/{version}/infer", role="reader"), answers=Inferred, takes=INFER_BODY
 )
 async def infer(model: str, request: Request) -> Response:
     """Predict the rows of tensors from the state published last."""

@@ -89,37 +89,11 @@ class Inferred(TypedDict):
     outputs: list[OutputTensor]
 
 
-SERVER_LIVE = Shape(ServerLive, {"live": True})
-SERVER_READY = Shape(ServerReady, {"ready": True})
-SERVER_METADATA = Shape(
-    ServerMetadata, {"name": "hinged", "version": __version__, "extensions": ["binary_tensor_data"]}
-)
-MODEL_METADATA = Shape(
-    ModelMetadata,
-    {
-        "name": "weather",
-        "versions": ["1"],
-        "platform": "hinged_lasvm",
-        "inputs": [{"name": "x", "datatype": "FP32", "shape": [-1, 2]}],
-        "outputs": [{"name": "prediction", "datatype": "BYTES", "shape": [-1]}],
-    },
-)
-MODEL_READY = Shape(ModelReady, {"name": "weather", "ready": True})
 INPUTS: TypeAdapter[list[InputTensor]] = TypeAdapter(Annotated[list[InputTensor], Field(fail_fast=True)])
 INFER_BODY = Shape(
     InferBody,
     {
         "id": "one",
         "inputs": [{"name": "x", "datatype": "FP32", "shape": [2, 2], "data": [0.1, 0.9, 0.9, 0.1]}],
-    },
-)
-INFERRED = Shape(
-    Inferred,
-    {
-        "model_name": "weather",
-        "model_version": "1",
-        "id": "one",
-        "parameters": {"position": 5},
-        "outputs": [{"name": "prediction", "datatype": "BYTES", "shape": [2], "data": ["rain", "sun"]}],
     },
 )

@@ -7,10 +7,8 @@ import logging
 from typing import Annotated, NotRequired
 
 from fastapi import Request
-from pydantic import Field, TypeAdapter, with_config
+from pydantic import Field, with_config
 from starlette.responses import Response
-
-# pydantic needs typing_extensions' TypedDict below Python 3.12
 from typing_extensions import TypedDict
 
 from hinged.answers import MAY, Role
@@ -19,7 +17,8 @@ from hinged.operations.base import EVERY
 from hinged.service import limits
 from hinged.service.api.openapi import Shape
 from hinged.service.api.serving import Group
-from hinged.service.api.wire import parsed, read_command
+from hinged.service.api.wire import SENT
+from hinged.service.data.answers import Answer
 from hinged.service.data.examples import STRICT
 from hinged.service.edge.access import FIRST_KEY, Access, caller
 from hinged.service.edge.keys import KeyName, Keyring, Pattern, create_key, revoke_key
@@ -39,12 +38,7 @@ class KeyBody(TypedDict):
     models: NotRequired[Annotated[list[Pattern], Field(min_length=1, max_length=limits.KEY_MODELS_MAX)]]
 
 
-_SHOWN = {"name": "ann", "role": "annotator", "models": ["fraud-*"]}
-LISTED = {**_SHOWN, "created_at": "2026-05-01T12:00:00Z"}
-KEY_BODY = Shape(TypeAdapter(KeyBody), _SHOWN)
-MADE = {**_SHOWN, "key": "hinged_..."}
-KEYS = {"keys": [LISTED], "changeable": True, "roles": dict(MAY)}
-REVOKED = {"name": "ann", "revoked": True}
+KEY_BODY = Shape(KeyBody, {"name": "ann", "role": "annotator", "models": ["fraud-*"]})
 
 
 def _keyring(request: Request) -> Keyring:
@@ -54,19 +48,19 @@ def _keyring(request: Request) -> Keyring:
     return access.keyring
 
 
-@group.serves(ServerOperations.keys, KEYS, Conflict)
-async def list_keys(request: Request) -> Response:
+@group.serves(ServerOperations.keys, Conflict)
+async def list_keys(request: Request) -> Answer:
     """List the keys of the key file, without their texts, and what each role may do."""
     ring = _keyring(request)
     listed = ring.keys()
     keys = [key.model_dump(mode="json", exclude={"sha256"}) for key in listed]
-    return JSON({"keys": keys, "changeable": ring.changeable(), "roles": dict(MAY)})
+    return {"keys": keys, "changeable": ring.changeable(), "roles": dict(MAY)}
 
 
-@group.serves(ServerOperations.create_key, MADE, Conflict, takes=KEY_BODY, statuses=(201,), status_code=201)
-async def make_key(request: Request) -> Response:
+@group.serves(ServerOperations.create_key, Conflict, takes=KEY_BODY, statuses=(201,))
+async def make_key(request: Request, body: Annotated[KeyBody, SENT]) -> Response:
     """Make a key. Its text is in this answer, and nowhere else: the file holds its digest."""
-    ring, body = _keyring(request), parsed(KEY_BODY.adapter, await read_command(request))
+    ring = _keyring(request)
     name, role, models = body["name"], body["role"], tuple(body.get("models", (EVERY,)))
     # A thread, because the file is synced.
     text = await asyncio.to_thread(create_key, ring.path, name, role, models, by=caller(request))
@@ -75,12 +69,12 @@ async def make_key(request: Request) -> Response:
     return JSON(found, 201, headers={"Cache-Control": "no-store"})
 
 
-@group.serves(ServerOperations.revoke_key, REVOKED, Conflict, NotFound)
-async def drop_key(key: str, request: Request) -> Response:
+@group.serves(ServerOperations.revoke_key, Conflict, NotFound)
+async def drop_key(key: str, request: Request) -> Answer:
     """Revoke a key, from the next request on. A key cannot revoke itself, so one admin always remains."""
     ring, own = _keyring(request), caller(request)
     if key == own.name:
         raise Conflict("this request uses the key itself: ask another admin, or run `hinged keys revoke`")
     await asyncio.to_thread(revoke_key, ring.path, key, by=own)
     log.info("%s revoked the key %s", own.name, key)
-    return JSON({"name": key, "revoked": True})
+    return {"name": key, "revoked": True}

@@ -2,49 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import partial
-from typing import Annotated, cast
+from typing import Annotated, Literal, NotRequired, cast
 
 from fastapi import Query, Request
+from pydantic import Field, StringConstraints, with_config
 from starlette.responses import Response
+from typing_extensions import TypedDict
 
+from hinged.answers import Queries
 from hinged.operations import ExampleOperations, LabelOperations
 from hinged.service import limits
 from hinged.service.api.dispatch import Brought, Change, Context, Handling, Packed
-from hinged.service.api.labels.shapes import (
-    ASK_BODY,
-    HEARTBEAT_BODY,
-    OFFERED,
-    PEEKED,
-    POOL,
-    QUERIES,
-    RANK,
-    RANKED,
-    RELEASED,
-    RENEWED,
-    SKIP_BODY,
-    SKIPPED,
-    SUSPECTS,
-    AskBody,
-)
+from hinged.service.api.openapi import Shape
 from hinged.service.api.serving import Group, dispatched, examples_dispatched
-from hinged.service.api.wire import (
-    parsed,
-    read_command,
-    read_json,
-    read_optional,
-    registry_of,
-)
+from hinged.service.api.wire import SENT, PathWorker, parsed, read_command, read_json, registry_of
 from hinged.service.commands import explain as reasons
-from hinged.service.commands.ask import Ask, Command, Offer, Peek
+from hinged.service.commands.ask import Ask, Offer, Peek
 from hinged.service.commands.leases import Release, Renew, Skip, Unskip
 from hinged.service.commands.rank import make_ranking
+from hinged.service.data.answers import Answer
 from hinged.service.data.batches import SHOWS, read_batch
 from hinged.service.data.classes import Label, check_label
 from hinged.service.data.examples import (
     SERVER_ID,
+    STRICT,
     Body,
+    PoolBody,
     RankBody,
     Raw,
     Strategy,
@@ -54,18 +38,15 @@ from hinged.service.data.examples import (
     parse_rank,
     to_inputs,
 )
+from hinged.service.data.features.catalogue import AnyX
 from hinged.service.data.inputs import Inputs, join_long, x_digests
 from hinged.service.data.parts import Configuration
 from hinged.service.data.portions import in_portions, is_long
 from hinged.service.data.slices import Slices, at_once, sliced, spans
-from hinged.service.edge.middleware import JSON
-from hinged.service.edge.shortcut import Outcome
-from hinged.service.engine.worker import Worker
 from hinged.service.errors import (
     Conflict,
     Gone,
     Invalid,
-    ServiceError,
     StoreUnavailable,
 )
 from hinged.service.settings import Settings
@@ -82,55 +63,72 @@ questions.
 
 group = Group("labels")
 
+Name = Annotated[str, StringConstraints(min_length=1, max_length=256)]
+LeaseTime = Annotated[float, Field(ge=0.001, le=limits.LEASE_S_MAX)]
+
+
+@with_config(STRICT)
+class AskBody(TypedDict):
+    """A request for labels: how many, for which annotator, how to choose the candidates, and how long the leases last.
+    A retry with the same request_id gets the same answer.
+
+    held: leases that the client still has. Only these leases are repeated. null: all open leases of the annotator are
+    repeated.
+    """
+
+    n: NotRequired[Annotated[int, Field(ge=1)]]
+    annotator: Name
+    strategy: NotRequired[Strategy]
+    lease_s: NotRequired[LeaseTime]
+    request_id: NotRequired[Name | None]
+    search: NotRequired[Annotated[int, Field(ge=1, le=limits.SEARCHED_MAX)]]
+    held: NotRequired[Annotated[list[Name], Field(max_length=limits.HELD_MAX)] | None]
+
+
+@with_config(STRICT)
+class HeartbeatBody(TypedDict):
+    """How long a lease lasts from now, in seconds."""
+
+    lease_s: NotRequired[LeaseTime]
+
+
+SkipBody = TypedDict("SkipBody", {"for": NotRequired[Literal["me", "all"]]})
+with_config(STRICT)(SkipBody)
+
+
+ASK_BODY = Shape(AskBody, {"n": 1, "annotator": "ann", "strategy": "active", "lease_s": 600.0})
+
 
 # -- asking for labels ------------------------------------------------------------------------------------------------
 
 
-async def offer_candidates(context: Context, bodies: Sequence[Brought]) -> list[Change | Outcome]:
-    """Offer the candidates of each body."""
-    settings = context.settings
-
-    async def read(body: Brought) -> Change | Outcome:
-        configuration = context.worker.published.configuration
-        if isinstance(body, Packed):
-            work = _read_batch_offer(body.data, configuration, settings)
-        else:
-            work = _read_offer(body, configuration, settings)
-        try:
-            return _change(context.worker, _checked(await sliced(work)))
-        except ServiceError as error:
-            return error
-
-    return [await read(body) for body in bodies]
-
-
-@group.serves(
-    LabelOperations.offer,
-    OFFERED,
-    Conflict,
-    Gone,
-    StoreUnavailable,
-    handling=Handling(offer_candidates),
-    takes=POOL,
-    takes_batch=True,
-)
-async def offer(model: str, request: Request) -> Response:
-    """Offer candidates to the pool. A candidate that is already in the pool or already learned is not added again."""
-    return await examples_dispatched(request, LabelOperations.offer, model)
-
-
-def _change(worker: Worker, command: Command) -> Change:
-    return Change(partial(worker.command, command), dict)
-
-
-def _checked(offer: Offer) -> Offer:
-    """Check that no id in an offer is reserved for the server, and return the offer. Raise Invalid."""
+async def offer_candidates(context: Context, body: Brought) -> Change:
+    """Offer the candidates of a body."""
+    configuration, settings = context.worker.published.configuration, context.settings
+    if isinstance(body, Packed):
+        offer = await sliced(_read_batch_offer(body.data, configuration, settings))
+    else:
+        offer = await sliced(_read_offer(body, configuration, settings))
     for index, given in enumerate(offer.ids):
         if given.startswith(SERVER_ID):
             raise Invalid(
                 f"examples[{index}].id: ids that begin with {SERVER_ID} are reserved for the server", index=index
             )
-    return offer
+    return Change(partial(context.worker.command, offer), dict)
+
+
+@group.serves(
+    LabelOperations.offer,
+    Conflict,
+    Gone,
+    StoreUnavailable,
+    handling=Handling(offer_candidates),
+    takes=Shape(PoolBody[AnyX], {"examples": [{"id": "thu", "x": [0.5, 0.5]}, {"id": "fri", "x": [0.9, 0.9]}]}),
+    takes_batch=True,
+)
+async def offer(model: str, request: Request) -> Response:
+    """Offer candidates to the pool. A candidate that is already in the pool or already learned is not added again."""
+    return await examples_dispatched(request, LabelOperations.offer, model)
 
 
 def _read_offer(body: Body, configuration: Configuration, settings: Settings) -> Slices[Offer]:
@@ -160,17 +158,13 @@ def _read_offer(body: Body, configuration: Configuration, settings: Settings) ->
     else:
         at_once(read_portion(body))
 
-    def read(configuration: Configuration) -> tuple[Inputs, list[bytes]]:
-        again = at_once(_read_offer(body, configuration, settings))
-        return again.inputs, again.digests
-
     return Offer(
         [given for offer in offers for given in offer.ids],
         (yield from join_long([offer.inputs for offer in offers])),
         [digest for offer in offers for digest in offer.digests],
         [label for offer in offers for label in offer.labels],
         [show for offer in offers for show in offer.shows],
-        read=read,
+        reread=lambda configuration: at_once(_read_offer(body, configuration, settings)),
     )
 
 
@@ -183,38 +177,32 @@ def _read_batch_offer(body: Raw, configuration: Configuration, settings: Setting
     for begin, end in spans(batch.rows.indptr):
         digests += x_digests(batch.rows.part(begin, end))
         yield
+    return Offer(
+        ids,
+        batch.rows,
+        digests,
+        batch.labels,
+        batch.shows,
+        reread=lambda configuration: at_once(_read_batch_offer(body, configuration, settings)),
+    )
 
-    def read(configuration: Configuration) -> tuple[Inputs, list[bytes]]:
-        again = at_once(_read_batch_offer(body, configuration, settings))
-        return again.inputs, again.digests
 
-    return Offer(ids, batch.rows, digests, batch.labels, batch.shows, read=read)
-
-
-async def ask_questions(context: Context, bodies: Sequence[Brought]) -> list[Change | Outcome]:
-    """Lease the candidates that each body asks for."""
-
-    def read(body: Brought) -> Change | Outcome:
-        try:
-            return _change(context.worker, _read_ask(cast("Body", body)))
-        except ServiceError as error:
-            return error
-
-    return [read(body) for body in bodies]
+async def ask_questions(context: Context, body: Brought) -> Change:
+    """Lease the candidates that a body asks for."""
+    return Change(partial(context.worker.command, _read_ask(cast("Body", body))), dict)
 
 
 @group.serves(
     LabelOperations.query,
-    QUERIES,
     Conflict,
     StoreUnavailable,
+    answers=Queries[AnyX],
     handling=Handling(ask_questions),
     takes=ASK_BODY,
 )
-async def ask(model: str, request: Request) -> Response:
+async def ask(worker: PathWorker, request: Request) -> Answer:
     """Ask for labels: lease the candidates whose labels are worth most. The annotator's open leases come first."""
-    worker = registry_of(request).get(model)
-    return JSON(await dispatched(request, LabelOperations.query, worker, await read_command(request)))
+    return await dispatched(request, LabelOperations.query, worker, await read_command(request))
 
 
 def _read_ask(body: Body) -> Ask:
@@ -235,61 +223,58 @@ def _read_ask(body: Body) -> Ask:
     )
 
 
-@group.serves(LabelOperations.queries, PEEKED)
+@group.serves(LabelOperations.queries)
 async def peek(
-    model: str,
-    request: Request,
+    worker: PathWorker,
     n: Annotated[int, Query(ge=1, le=1000, description="the most questions to return")] = 1,
     strategy: Annotated[Strategy, Query(description="how candidates are chosen")] = "active",
-) -> Response:
+) -> Answer:
     """Show the next questions, the open leases and the pool's size. Nothing changes."""
-    return JSON(await registry_of(request).get(model).command(Peek(n, strategy, SEARCHED)))
+    return await worker.command(Peek(n, strategy, SEARCHED))
 
 
-@group.serves(LabelOperations.heartbeat, RENEWED, StoreUnavailable, takes=HEARTBEAT_BODY, optional=True)
-async def heartbeat(model: str, lease: str, request: Request) -> Response:
+@group.serves(
+    LabelOperations.heartbeat, StoreUnavailable, takes=Shape(HeartbeatBody, {"lease_s": 600.0}), optional=True
+)
+async def heartbeat(worker: PathWorker, lease: str, body: Annotated[HeartbeatBody, SENT]) -> Answer:
     """Extend a lease. The lease then lasts `lease_s` seconds from now."""
-    registry = registry_of(request)
-    worker = registry.get(model)
-    body = await read_optional(request, HEARTBEAT_BODY.adapter)
     lease_s = body.get("lease_s")
-    return JSON(await worker.command(Renew(lease, None if lease_s is None else round(1000 * lease_s))))
+    return await worker.command(Renew(lease, None if lease_s is None else round(1000 * lease_s)))
 
 
-@group.serves(LabelOperations.release, RELEASED, StoreUnavailable)
-async def release(model: str, lease: str, request: Request) -> Response:
+@group.serves(LabelOperations.release, StoreUnavailable)
+async def release(worker: PathWorker, lease: str) -> Answer:
     """Release a lease. The server may ask about the candidate again."""
-    return JSON(await registry_of(request).get(model).command(Release(lease)))
+    return await worker.command(Release(lease))
 
 
-@group.serves(LabelOperations.skip, SKIPPED, StoreUnavailable, takes=SKIP_BODY, optional=True)
-async def skip(model: str, lease: str, request: Request) -> Response:
+@group.serves(LabelOperations.skip, StoreUnavailable, takes=Shape(SkipBody, {"for": "me"}), optional=True)
+async def skip(worker: PathWorker, lease: str, body: Annotated[SkipBody, SENT]) -> Answer:
     """Skip a leased candidate. With `me`, the server does not ask this annotator about it again. With `all`, the server
     asks no annotator about it.
     """
-    registry = registry_of(request)
-    worker = registry.get(model)
-    body = await read_optional(request, SKIP_BODY.adapter)
-    return JSON(await worker.command(Skip(lease, for_all=body.get("for", "me") == "all")))
+    return await worker.command(Skip(lease, for_all=body.get("for", "me") == "all"))
 
 
-@group.serves(LabelOperations.unskip, RENEWED, Conflict, StoreUnavailable)
-async def unskip(model: str, lease: str, request: Request) -> Response:
+@group.serves(LabelOperations.unskip, Conflict, StoreUnavailable)
+async def unskip(worker: PathWorker, lease: str) -> Answer:
     """Undo a skip. The lease is open again."""
-    return JSON(await registry_of(request).get(model).command(Unskip(lease)))
+    return await worker.command(Unskip(lease))
 
 
-@group.serves(ExampleOperations.rank, RANKED, takes=RANK)
-async def rank_examples(model: str, request: Request) -> Response:
+@group.serves(
+    ExampleOperations.rank,
+    takes=Shape(RankBody[AnyX], {"examples": [{"id": "a", "x": [0.9, 0.1]}, {"id": "b", "x": [0.5, 0.4]}]}),
+)
+async def rank_examples(worker: PathWorker, request: Request) -> Answer:
     """Rank examples by how useful their labels would be. Nothing changes."""
-    registry = registry_of(request)
-    worker, settings = registry.get(model), registry.settings
+    settings = registry_of(request).settings
     body = await read_json(request, settings.body_bytes_max)
     published = worker.published
     told, ids, inputs, labels = await sliced(_read_rank(body, published.configuration, settings))
     ranking = await make_ranking(worker, published, inputs, ids, labels, told.get("strategy", ACTIVE))
     shown = ranking[: told.get("n") or len(ranking)]
-    return JSON({"model": model, "position": published.position, "ranking": shown})
+    return {"model": worker.name, "position": published.position, "ranking": shown}
 
 
 def _read_rank(
@@ -320,15 +305,13 @@ def _read_rank(
     return told[0], ids, (yield from join_long(inputs)), labels
 
 
-@group.serves(ExampleOperations.suspects, SUSPECTS)
+@group.serves(ExampleOperations.suspects)
 async def suspects(
-    model: str,
-    request: Request,
+    worker: PathWorker,
     n: Annotated[int, Query(ge=1, le=10_000, description="the most examples to return")] = 10,
-) -> Response:
+) -> Answer:
     """List the learned examples whose labels look wrong: the examples that contradict their label most, and the
     examples that the ramp set aside.
     """
-    worker = registry_of(request).get(model)
     found = await worker.read(partial(reasons.suspects, most=n))
-    return JSON({"model": model, "position": worker.published.position, "suspects": found})
+    return {"model": worker.name, "position": worker.published.position, "suspects": found}

@@ -11,7 +11,7 @@ import logging
 import re
 from collections import Counter
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 from hinged.answers import Reconciled, ReconciledCounts
 from hinged.service import limits
@@ -46,18 +46,8 @@ async def reconciled(worker: Worker, settings: Settings, inbox: Inbox, project: 
     studio = Studio(url, token.get_secret_value(), limits.IMPORT_BYTES_MAX)
     run = partial(_reconcile, worker, settings, inbox, studio, project)
     counts = await inbox.once((worker.name, project), run)
-    return {"model": worker.name, "project": project, "outcomes": _counted(counts)}
-
-
-def _counted(counts: Counter[str]) -> ReconciledCounts:
-    return {
-        "learned": counts["learned"],
-        "known": counts["known"],
-        "corrected": counts["corrected"],
-        "forgotten": counts["forgotten"],
-        "ignored": counts["ignored"],
-        "refused": counts["refused"],
-    }
+    outcomes = cast("ReconciledCounts", {name: counts[name] for name in ReconciledCounts.__annotations__})
+    return {"model": worker.name, "project": project, "outcomes": outcomes}
 
 
 async def _reconcile(worker: Worker, settings: Settings, inbox: Inbox, studio: Studio, project: int) -> Counter[str]:

@@ -3,39 +3,39 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
+from typing import Annotated, Any
 
 from fastapi import Request
 from starlette.responses import Response
 
+from hinged.answers import Reconciled
 from hinged.operations import LabelOperations
 from hinged.operations.base import Operation
 from hinged.service.api.labelstudio.annotations import Inbox, take_in
 from hinged.service.api.labelstudio.choices import Control, control_of, region_of
 from hinged.service.api.labelstudio.reconciling import reconciled, reconciled_if_known
 from hinged.service.api.labelstudio.shapes import (
-    HEALTH,
-    HEARD,
     LISTS,
-    PREDICTED,
     RECONCILE_BODY,
-    RECONCILED,
     SETUP_BODY,
     TASKS_BODY,
-    VERSION,
-    VERSIONS,
     WEBHOOK_BODY,
+    Health,
+    Heard,
     ReconcileBody,
+    TaskPredictions,
     TasksBody,
+    Version,
+    Versions,
     WebhookBody,
 )
 from hinged.service.api.labelstudio.studio import LabelStudioFailed
 from hinged.service.api.labelstudio.webhooks import told
 from hinged.service.api.serving import Group
-from hinged.service.api.wire import parsed, read_command, read_lists, registry_of
+from hinged.service.api.wire import SENT, PathWorker, read_lists, registry_of
 from hinged.service.commands.answers import predicted
 from hinged.service.commands.predict import decided_soon
-from hinged.service.data.answers import Parts
+from hinged.service.data.answers import Answer, Parts
 from hinged.service.data.examples import parse_predict, to_inputs
 from hinged.service.data.inputs import Inputs, join_inputs
 from hinged.service.data.parts import Configuration
@@ -52,40 +52,38 @@ RESULT_VALUES = 12
 group = Group("labelstudio", state={"labelstudio": Inbox})
 
 
-@group.serves(Operation("GET", "/labelstudio/models/{model}/health", role="reader", basic=True), HEALTH)
-async def labelstudio_health(model: str, request: Request) -> Response:
+@group.serves(Operation("GET", "/labelstudio/models/{model}/health", role="reader", basic=True), answers=Health)
+async def labelstudio_health(worker: PathWorker) -> Answer:  # noqa: ARG001  without a model there is a refusal
     """Report that the model exists and is ready."""
-    registry_of(request).get(model)
-    return JSON({"status": "UP", "model_class": "hinged"})
+    return {"status": "UP", "model_class": "hinged"}
 
 
 @group.serves(
-    Operation("POST", "/labelstudio/models/{model}/setup", role="reader", basic=True), VERSION, takes=SETUP_BODY
+    Operation("POST", "/labelstudio/models/{model}/setup", role="reader", basic=True), answers=Version, takes=SETUP_BODY
 )
-async def labelstudio_setup(model: str, request: Request) -> Response:
+async def labelstudio_setup(worker: PathWorker, request: Request) -> Answer:
     """Check a project when it is being connected. A labelling configuration without single-label choices is refused."""
-    registry = registry_of(request)
-    worker = registry.get(model)
     body = await read_lists(request, SETUP_BODY.adapter, {})
     if body.get("schema"):
         _control(body["schema"])
-    return JSON({"model_version": _version(worker)})
+    return {"model_version": worker.name}
 
 
-@group.serves(Operation("GET", "/labelstudio/models/{model}/versions", role="reader", basic=True), VERSIONS)
-async def labelstudio_versions(model: str, request: Request) -> Response:
+@group.serves(Operation("GET", "/labelstudio/models/{model}/versions", role="reader", basic=True), answers=Versions)
+async def labelstudio_versions(worker: PathWorker) -> Answer:
     """List the versions of the model. There is only one version."""
-    return JSON({"versions": [_version(registry_of(request).get(model))]})
+    return {"versions": [worker.name]}
 
 
 @group.serves(
-    Operation("POST", "/labelstudio/models/{model}/predict", role="reader", basic=True), PREDICTED, takes=TASKS_BODY
+    Operation("POST", "/labelstudio/models/{model}/predict", role="reader", basic=True),
+    answers=TaskPredictions,
+    takes=TASKS_BODY,
 )
-async def labelstudio_predict(model: str, request: Request) -> Response:
+async def labelstudio_predict(worker: PathWorker, request: Request) -> Answer:
     """Predict tasks. Each task gets a label and a score. The score is lowest where a label is worth most."""
-    registry = registry_of(request)
-    worker, most = registry.get(model), registry.settings.batch_examples_max
-    published, version = worker.published, _version(worker)
+    most = registry_of(request).settings.batch_examples_max
+    published, version = worker.published, worker.name
     read: list[Inputs | None] = []
 
     def take(begin: int, tasks: list[Any]) -> Slices[None]:
@@ -110,7 +108,7 @@ async def labelstudio_predict(model: str, request: Request) -> Response:
     def results(begin: int, end: int) -> list[dict[str, Any]]:
         return [_prediction(found.get(r), control, version) for r in range(begin, end)]
 
-    return JSON({"results": Parts(len(read), RESULT_VALUES, results), "model_version": version})
+    return {"results": Parts(len(read), RESULT_VALUES, results), "model_version": version}
 
 
 def _inputs(data: dict[str, Any], configuration: Configuration) -> Inputs | None:
@@ -134,26 +132,25 @@ def _prediction(found: dict[str, Any] | None, control: Control, version: str) ->
 
 @group.serves(
     Operation("POST", "/labelstudio/models/{model}/webhook", role="writer", basic=True),
-    HEARD,
     StoreUnavailable,
+    answers=Heard,
     takes=WEBHOOK_BODY,
     statuses=(200, 202),
 )
-async def labelstudio_webhook(model: str, request: Request) -> Response:
+async def labelstudio_webhook(worker: PathWorker, request: Request) -> Response:
     """Process an event of a project: learn, correct or forget its annotations. The answer is 202 while that work
     continues.
     """
-    registry = registry_of(request)
-    worker, settings = registry.get(model), registry.settings
+    settings = registry_of(request).settings
     body: WebhookBody = await read_lists(request, WEBHOOK_BODY.adapter, LISTS)
     inbox: Inbox = request.app.state.labelstudio
     if body["action"] == "START_TRAINING":
         project = (body.get("project") or {}).get("id")
         outcomes = await inbox.soon(_train(worker, settings, inbox, project))
-        return JSON({"model": model, "outcomes": []}, 202 if outcomes is None else 200)
+        return JSON({"model": worker.name, "outcomes": []}, 202 if outcomes is None else 200)
     annotations = await sliced(told(body, worker.published.labels))
     outcomes = await inbox.soon(take_in(worker, settings, inbox, annotations)) if annotations else []
-    return JSON({"model": model, "outcomes": outcomes or []}, 202 if outcomes is None else 200)
+    return JSON({"model": worker.name, "outcomes": outcomes or []}, 202 if outcomes is None else 200)
 
 
 async def _train(worker: Worker, settings: Settings, inbox: Inbox, project: int | None) -> list[str]:
@@ -162,15 +159,13 @@ async def _train(worker: Worker, settings: Settings, inbox: Inbox, project: int 
     return []
 
 
-@group.serves(
-    LabelOperations.reconcile, RECONCILED, Conflict, LabelStudioFailed, StoreUnavailable, takes=RECONCILE_BODY
-)
-async def labelstudio_reconcile(model: str, request: Request) -> Response:
+@group.serves(LabelOperations.reconcile, Conflict, LabelStudioFailed, StoreUnavailable, takes=RECONCILE_BODY)
+async def labelstudio_reconcile(
+    worker: PathWorker, request: Request, body: Annotated[ReconcileBody, SENT]
+) -> Reconciled:
     """Reconcile a model with a project: learn, correct or forget the annotations that webhooks did not deliver."""
-    registry = registry_of(request)
-    worker, settings = registry.get(model), registry.settings
-    body: ReconcileBody = parsed(RECONCILE_BODY.adapter, await read_command(request))
-    return JSON(await reconciled(worker, settings, request.app.state.labelstudio, body["project"]))
+    settings, inbox = registry_of(request).settings, request.app.state.labelstudio
+    return await reconciled(worker, settings, inbox, body["project"])
 
 
 def _control(configuration: str) -> Control:
@@ -178,10 +173,3 @@ def _control(configuration: str) -> Control:
     if control is None:
         raise Invalid('the labelling configuration has no <Choices name="..." toName="..."> for a single label')
     return control
-
-
-def _version(worker: Worker) -> str:
-    """Return the model's name, which serves as its version. When Label Studio samples by uncertainty, it considers only
-    tasks with predictions of one version. That version is the name that the backend has in the project.
-    """
-    return worker.name

@@ -31,7 +31,9 @@ class SetupBody(TypedDict):
 
 
 class Version(TypedDict):
-    """The version of a model, which is the model's name."""
+    """The version of a model, which is the model's name. When Label Studio samples by uncertainty, it considers only
+    tasks with predictions of one version: the name that the backend has in the project.
+    """
 
     model_version: str
 
@@ -168,18 +170,8 @@ CONFIG = (
     '<Choice value="sun"/><Choice value="rain"/></Choices></View>'
 )
 REGION = {"from_name": "weather", "to_name": "text", "type": "choices", "value": {"choices": ["sun"]}}
-HEALTH = Shape(Health, {"status": "UP", "model_class": "hinged"})
 SETUP_BODY = Shape(SetupBody, {"schema": CONFIG})
-VERSION = Shape(Version, {"model_version": "weather"})
-VERSIONS = Shape(Versions, {"versions": ["weather"]})
 TASKS_BODY = Shape(TasksBody, {"tasks": [{"id": 7, "data": {"x": [0.8, 0.2]}}], "label_config": CONFIG})
-PREDICTED = Shape(
-    TaskPredictions,
-    {
-        "results": [{"result": [{**REGION, "score": 0.43}], "score": 0.43, "model_version": "weather"}],
-        "model_version": "weather",
-    },
-)
 WEBHOOK_BODY = Shape(
     WebhookBody,
     {
@@ -189,10 +181,4 @@ WEBHOOK_BODY = Shape(
         "project": {"label_config": CONFIG, "sampling": "Uncertainty sampling"},
     },
 )
-HEARD = Shape(Heard, {"model": "weather", "outcomes": ["learned"]})
 RECONCILE_BODY = Shape(ReconcileBody, {"project": 3})
-RECONCILED = {
-    "model": "weather",
-    "project": 3,
-    "outcomes": {"learned": 2, "known": 97, "corrected": 1, "forgotten": 1, "ignored": 3, "refused": 0},
-}

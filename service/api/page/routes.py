@@ -1,4 +1,4 @@
-"""Routes for the browser pages. The files of the pages contain no data of models, so requests for them need no key."""
+"""Routes for the browser pages, and the links at `/`. The pages contain no data of models, so they need no key."""
 
 from __future__ import annotations
 
@@ -9,12 +9,29 @@ from starlette.responses import RedirectResponse, Response
 
 from hinged.operations.base import Operation
 from hinged.service.api.serving import Group
+from hinged.service.data.answers import Answer
 from hinged.service.errors import NotFound
 from hinged.service.page.files import HEADERS, files
 
 PAGE, DOCS = "index.html", "docs.html"
+LINKS = {
+    "page": "/ui",
+    "docs": "/docs",
+    "openapi": "/openapi.json",
+    "models": "/models",
+    "ready": "/readyz",
+    "metrics": "/metrics",
+}
 
 group = Group()
+
+
+@group.serves(Operation("GET", "/", role=None))
+async def root(request: Request) -> Answer | Response:
+    """Redirect a browser to the page; give a program links to the routes."""
+    if "text/html" in request.headers.get("accept", ""):
+        return RedirectResponse("ui")
+    return {"name": request.app.title, "version": request.app.version, **LINKS}
 
 
 @group.serves(Operation("GET", "/ui", role=None))

@@ -2,50 +2,52 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, NotRequired
 
 from fastapi import Query, Request
+from pydantic import Field, WithJsonSchema, with_config
 from starlette.responses import Response, StreamingResponse
+from typing_extensions import TypedDict
 
 from hinged.operations import SnapshotOperations
 from hinged.service import limits
+from hinged.service.api.openapi import Shape
 from hinged.service.api.serving import Group
-from hinged.service.api.snapshots.shapes import (
-    EXPORTED,
-    IMPORTED,
-    PASS_OVER_BODY,
-    ROLL_BACK_BODY,
-    ROLLED_BACK,
-    SET_ASIDE,
-    SNAPSHOT,
-    Position,
-)
-from hinged.service.api.wire import (
-    BINARY,
-    parsed,
-    read_command,
-    read_optional,
-    receive_file,
-    registry_of,
-)
+from hinged.service.api.wire import BINARY, SENT, PathWorker, receive_file, registry_of
+from hinged.service.data.answers import Answer
 from hinged.service.data.configuration import shown_configuration
+from hinged.service.data.examples import STRICT
 from hinged.service.edge.middleware import JSON
 from hinged.service.engine.transfer.exports import LOG_SUFFIX, SUFFIX
 from hinged.service.errors import Conflict, StoreUnavailable
 
+Position = Annotated[int, Field(ge=1, lt=2**53)]
+File = Annotated[str, WithJsonSchema({"type": "string", "format": "binary"})]
+
 group = Group("snapshots")
 
 
-@group.serves(SnapshotOperations.snapshot, SNAPSHOT, StoreUnavailable)
-async def keep_snapshot(model: str, request: Request) -> Response:
+@with_config(STRICT)
+class RollBack(TypedDict):
+    """The position of the state to which the model returns."""
+
+    position: Position
+
+
+@with_config(STRICT)
+class PassOver(TypedDict):
+    """The position of the event at which the model stopped. By default, that event is skipped whatever its position."""
+
+    position: NotRequired[Position]
+
+
+@group.serves(SnapshotOperations.snapshot, StoreUnavailable)
+async def keep_snapshot(worker: PathWorker) -> Answer:
     """Take a snapshot now. The answer comes when the snapshot is durable."""
-    position = await registry_of(request).get(model).snapshot()
-    return JSON({"model": model, "position": position})
+    return {"model": worker.name, "position": await worker.snapshot()}
 
 
-@group.serves(
-    SnapshotOperations.export_model, EXPORTED, Conflict, StoreUnavailable, media_type=BINARY, response_class=Response
-)
+@group.serves(SnapshotOperations.export_model, Conflict, StoreUnavailable, answers=File, media_type=BINARY)
 async def export_model(
     model: str,
     request: Request,
@@ -65,13 +67,11 @@ async def export_model(
 
 @group.serves(
     SnapshotOperations.import_model,
-    IMPORTED,
     Conflict,
     StoreUnavailable,
-    takes=EXPORTED,
+    takes=Shape(File, ""),
     takes_type=BINARY,
     statuses=(201,),
-    status_code=201,
 )
 async def import_model(model: str, request: Request) -> Response:
     """Import a model from an exported file: 201, or 409 if the name is taken."""
@@ -84,19 +84,15 @@ async def import_model(model: str, request: Request) -> Response:
     return JSON({**answer, "examples": published.examples, "classes": list(published.labels)}, 201)
 
 
-@group.serves(SnapshotOperations.rollback, ROLLED_BACK, Conflict, StoreUnavailable, takes=ROLL_BACK_BODY)
-async def roll_back(model: str, request: Request) -> Response:
+@group.serves(SnapshotOperations.rollback, Conflict, StoreUnavailable, takes=Shape(RollBack, {"position": 5}))
+async def roll_back(worker: PathWorker, body: Annotated[RollBack, SENT]) -> Answer:
     """Roll a model back to its state at a position. The log continues; the events that are undone no longer count."""
-    registry = registry_of(request)
-    worker = registry.get(model)
-    body = parsed(ROLL_BACK_BODY.adapter, await read_command(request))
-    return JSON(await worker.roll_back(body["position"]))
+    return await worker.roll_back(body["position"])
 
 
-@group.serves(SnapshotOperations.skip_event, SET_ASIDE, Conflict, StoreUnavailable, takes=PASS_OVER_BODY, optional=True)
-async def set_aside(model: str, request: Request) -> Response:
+@group.serves(
+    SnapshotOperations.skip_event, Conflict, StoreUnavailable, takes=Shape(PassOver, {"position": 11}), optional=True
+)
+async def set_aside(worker: PathWorker, body: Annotated[PassOver, SENT]) -> Answer:
     """Skip the event that stopped the model because the model could not apply it. The model then continues to learn."""
-    registry = registry_of(request)
-    worker = registry.get(model)
-    body = await read_optional(request, PASS_OVER_BODY.adapter)
-    return JSON(await worker.set_aside(body.get("position")))
+    return await worker.set_aside(body.get("position"))

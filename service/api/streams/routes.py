@@ -11,17 +11,17 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from typing import Annotated
+from typing import Annotated, NotRequired
 
 from fastapi import Header, Query, Request
 from fastapi.sse import KEEPALIVE_COMMENT, format_sse_event
 from starlette.responses import Response, StreamingResponse
 from starlette.websockets import WebSocket
+from typing_extensions import TypedDict
 
 from hinged.operations import FOLLOW, STREAM
 from hinged.service import limits
 from hinged.service.api.serving import Group
-from hinged.service.api.streams.shapes import EVENTS
 from hinged.service.api.streams.websocket import Frames
 from hinged.service.api.wire import registry_of
 from hinged.service.edge.access import Access, caller
@@ -35,13 +35,21 @@ group = Group("events")
 HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}  # proxies must not buffer events
 
 
+class StreamEvent(TypedDict):
+    """A server-sent event."""
+
+    event: str
+    data: str
+    id: NotRequired[str]
+
+
 class EventStream(StreamingResponse):
     """Server-sent events. FastAPI's own class always calls the route itself, and does not stop with the server."""
 
     media_type = "text/event-stream"
 
 
-@group.serves(FOLLOW, EVENTS, media_type="text/event-stream", response_class=EventStream)
+@group.serves(FOLLOW, answers=StreamEvent, media_type="text/event-stream")
 async def follow(
     model: str,
     request: Request,

@@ -13,20 +13,21 @@ import asyncio
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import aclosing
 from itertools import groupby
-from typing import Any, NamedTuple, TypeAlias
+from typing import Annotated, Any, NamedTuple, NotRequired, TypeAlias
 
+from pydantic import Field, TypeAdapter, with_config
 from starlette.websockets import WebSocket, WebSocketDisconnect
+from typing_extensions import TypedDict
 
 from hinged.operations import FOLLOW, FRAMES, ExampleOperations
 from hinged.operations.base import Operation
 from hinged.service import limits
 from hinged.service.api.dispatch import TOGETHER_MAX, Change, Dispatch
 from hinged.service.api.streams.frames import FrameLimits, Read, read_frame, told
-from hinged.service.api.streams.shapes import SUBSCRIBE
 from hinged.service.api.wire import parsed, registry_of
 from hinged.service.data.answers import Answer, json_bytes, json_pieces
 from hinged.service.data.answers import is_long as is_long_answer
-from hinged.service.data.examples import Body
+from hinged.service.data.examples import STRICT, Body
 from hinged.service.data.portions import is_long, limits_of
 from hinged.service.data.slices import sliced
 from hinged.service.edge.access import Access, caller, require
@@ -52,6 +53,11 @@ ANSWERED = (ExampleOperations.predict, ExampleOperations.decide)
 
 Begun: TypeAlias = Outcome | tuple[asyncio.Future[Any], Callable[[Any], Answer]]
 """Either a change that has begun, with the function that makes its answer, or an outcome."""
+
+
+SubscribeBody = TypedDict("SubscribeBody", {"from": NotRequired[Annotated[int, Field(ge=0)] | None]})
+with_config(STRICT)(SubscribeBody)
+SUBSCRIBE: TypeAdapter[Any] = TypeAdapter(SubscribeBody)
 
 
 class Close(NamedTuple):

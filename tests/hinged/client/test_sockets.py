@@ -110,7 +110,7 @@ def test_cancelled_futures_do_not_affect_other_futures(client, model, seed):
                 else:
                     check_answer(learns, name, future.result())
     assert cancelled
-    assert not stream._waiting
+    assert not stream._frames.waiting
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -133,7 +133,7 @@ def test_cancelled_futures_do_not_affect_other_futures_of_the_async_client(runni
                         cancelled += 1
                     else:
                         check_answer(learns, name, await future)
-        assert not stream._waiting
+        assert not stream._frames.waiting
         return cancelled
 
     assert asyncio.run(main())
@@ -147,7 +147,7 @@ def test_cancelled_futures_do_not_hide_the_reason_why_a_stream_ends(client, mode
         for future in futures:
             if future not in left:
                 assert isinstance(future.exception(), HingedError | None)
-    assert not stream._waiting
+    assert not stream._frames.waiting
 
 
 def test_values_that_json_lacks_are_refused_and_leave_no_waiting_future(client, running, model):

@@ -4,6 +4,7 @@ import socket
 import subprocess
 import sys
 import textwrap
+import time
 
 import pytest
 
@@ -40,8 +41,8 @@ except KeyboardInterrupt:
 """
 
 
-@pytest.mark.parametrize(("number", "passed_on"), [("SIGINT", "SIGINT"), ("SIGTERM", "SIGTERM"), ("SIGHUP", "SIGTERM")])
-def test_the_parent_forwards_a_signal_once_and_reaps_the_server(number, passed_on):
+@pytest.mark.parametrize("number", ["SIGINT", "SIGTERM", "SIGHUP"])
+def test_after_a_signal_the_parent_stops_and_reaps_the_server(number):
     parent = subprocess.Popen(
         [sys.executable, "-c", PARENT.format(child=CHILD)], stdout=subprocess.PIPE, text=True, process_group=0
     )
@@ -51,9 +52,44 @@ def test_the_parent_forwards_a_signal_once_and_reaps_the_server(number, passed_o
         os.killpg(parent.pid, getattr(signal, number))
         output = parent.communicate(timeout=PATIENCE_S)[0]
     assert parent.returncode == 0
-    assert output.splitlines() == ["0", "up", f"drained after {passed_on}"]
+    assert output.splitlines() == ["0", "up", "drained after SIGTERM"]
     with pytest.raises(ProcessLookupError):
         os.kill(pid, 0)
+
+
+def test_a_second_signal_kills_a_server_that_drains():
+    child = CHILD.replace("time.sleep(0.3)", "print('drains', flush=True); time.sleep(600)")
+    waiting = PARENT.replace(
+        "except KeyboardInterrupt:", "except KeyboardInterrupt:\n    assert 'drains' in server.last_output()"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", waiting.format(child=child)], stdout=subprocess.PIPE, text=True, process_group=0
+    ) as parent:
+        int(parent.stdout.readline())
+        parent.send_signal(signal.SIGINT)
+        time.sleep(1)
+        parent.send_signal(signal.SIGINT)
+        output = parent.communicate(timeout=PATIENCE_S)[0]
+    assert output.splitlines() == [str(-signal.SIGKILL), "up", "drains"]
+
+
+def test_the_server_ends_with_a_parent_that_is_killed(tmp_path):
+    parent = (
+        PARENT.format(child=CHILD)
+        .replace("server._command = ", "unused = ")
+        .replace("ServerProcess([])", f"ServerProcess(['--port', '0', '--data-dir', {str(tmp_path)!r}])")
+    )
+    with subprocess.Popen([sys.executable, "-c", parent], stdout=subprocess.PIPE, text=True) as process:
+        pid = int(process.stdout.readline())
+        process.kill()
+    deadline = time.monotonic() + PATIENCE_S
+    while time.monotonic() < deadline:
+        try:
+            os.kill(pid, 0)
+        except ProcessLookupError:
+            return
+        time.sleep(0.05)
+    pytest.fail("the server goes on")
 
 
 def started(code):

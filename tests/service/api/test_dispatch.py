@@ -91,9 +91,9 @@ def test_requests_of_many_clients_at_once_get_each_its_own_answer(ask):
 class Kept:
     """A stand-in for a model. The stand-in does what the test says, and records what it receives."""
 
-    def __init__(self, read, gathers=lambda *_: True):
+    def __init__(self, read, gathers=lambda *_: True, together=None):
         self.settings = Settings()
-        self._dispatch = Dispatch(self, {ExampleOperations.learn: Handling(read, gathers)})
+        self._dispatch = Dispatch(self, {ExampleOperations.learn: Handling(read, gathers, together)})
 
     def get(self, name):
         return name
@@ -108,24 +108,46 @@ class Kept:
 def test_bodies_of_one_kind_and_one_turn_are_read_together():
     worked = []
 
-    async def read(_, bodies):
+    async def read(_, body):
+        worked.append([body])
+        return {"said": body.decode()}
+
+    async def together(_, bodies):
         worked.append(bodies)
         return [{"said": body.decode()} for body in bodies]
 
     async def ask_all():
-        kept = Kept(read)
+        kept = Kept(read, together=together)
         return await asyncio.gather(*(kept.ask(b"%d" % n) for n in range(2 * TOGETHER_MAX + 1)))
 
     assert asyncio.run(ask_all()) == [{"said": str(n)} for n in range(2 * TOGETHER_MAX + 1)]
     assert [len(bodies) for bodies in worked] == [TOGETHER_MAX, TOGETHER_MAX, 1]
 
 
+@pytest.mark.parametrize("declined", [False, True])
+def test_bodies_that_cannot_be_read_together_are_read_one_by_one(declined):
+    async def read(_, body):
+        if body == b"1":
+            raise QueueFull("later")
+        return {"said": body.decode()}
+
+    async def together(*_):
+        return None
+
+    async def ask_all():
+        kept = Kept(read, together=together if declined else None)
+        return await asyncio.gather(*(kept.ask(b"%d" % n) for n in range(3)), return_exceptions=True)
+
+    first, second, third = asyncio.run(ask_all())
+    assert (first, type(second), third) == ({"said": "0"}, QueueFull, {"said": "2"})
+
+
 def test_bodies_that_are_large_or_not_gathered_are_read_alone():
     worked = []
 
-    async def read(_, bodies):
-        worked.append(len(bodies))
-        return [{} for _ in bodies]
+    async def read(*_):
+        worked.append(1)
+        return {}
 
     async def ask_all():
         small, none = Kept(read), Kept(read, lambda *_: False)
@@ -170,8 +192,8 @@ def test_a_change_is_answered_once_it_has_ended_however_it_ends(ended, told):
             futures.append(asyncio.get_running_loop().create_future())
             return futures[-1]
 
-        async def read(_, bodies):
-            return [Change(begin, shown) for _ in bodies]
+        async def read(*_):
+            return Change(begin, shown)
 
         def tell(outcome):
             outcomes.append(outcome)
@@ -193,8 +215,8 @@ def test_a_change_that_cannot_begin_is_refused():
     def full():
         raise QueueFull("later")
 
-    async def read(_, bodies):
-        return [Change(full, dict) for _ in bodies]
+    async def read(*_):
+        return Change(full, dict)
 
     with pytest.raises(QueueFull):
         asyncio.run(Kept(read).ask(b""))
@@ -203,8 +225,8 @@ def test_a_change_that_cannot_begin_is_refused():
 def test_a_client_that_cannot_be_answered_does_not_keep_the_rest_from_their_answers():
     told, both_told = [], asyncio.Event()
 
-    async def read(_, bodies):
-        return [{"said": body} for body in bodies]
+    async def read(_, body):
+        return {"said": body}
 
     def fail(outcome):
         raise RuntimeError(outcome)

@@ -14,7 +14,7 @@ from hinged.client import AsyncClient, HingedError
 from hinged.operations import DECLARED, ExampleOperations, LabelOperations, ModelOperations
 from hinged.operations.base import Call, Operation
 from hinged.service.api import ROUTES
-from hinged.service.api.openapi import Shape, document
+from hinged.service.api.openapi import document
 from hinged.service.api.serving import Group, RouteTable
 from hinged.service.app import create_app
 from hinged.service.edge.access import Access
@@ -174,7 +174,7 @@ class Greeted(AsyncClient, Greeting):
 def test_a_new_operation_takes_only_a_declaration_and_a_handler(tmp_path):
     group = Group("models")
 
-    @group.serves(Greeting.greeting, Shape(dict[str, str], {"hello": "you"}))
+    @group.serves(Greeting.greeting)
     async def greet(model: str, to: Annotated[str, Query(max_length=3, description="whom")] = "all"):
         """Greet."""
         return JSON({model: to})

@@ -14,29 +14,29 @@ SPARSE = {"features": {"type": "sparse", "dim": 2**20}}  # too many for points i
 BUDGET = {"labels": {"budget": 0.5}}
 
 
-async def make_predictions(worker, published, inputs, ids=None, **more):
-    return (await make_decisions(worker, published, inputs, ids, **more)).part(0, len(inputs))
+async def results_of(worker, inputs, ids, **more):
+    return (await make_decisions(worker, worker.published, inputs, ids, **more)).part(0, len(inputs))
 
 
 @on_worker()
 async def test_predictions_come_from_the_state_that_was_read(worker):
     await worker.learn(learning(worker.model, STREAM))
-    inputs, published = learning(worker.model, STREAM).inputs, worker.published
-    found = await make_predictions(worker, published, inputs, [None] * len(STREAM))
-    assert list(zip(found.labels, found.scores, strict=True)) == predictions_of(published, inputs)
-    assert found.published is published
-    assert found.support_vectors is None
+    inputs, unnamed = learning(worker.model, STREAM).inputs, [None] * len(STREAM)
+    found = await results_of(worker, inputs, unnamed)
+    predicted = [(result["prediction"], result["scores"]) for result in found]
+    assert predicted == predictions_of(worker.published, inputs)
     assert worker.predictions_served == len(STREAM)
-    explained = await make_predictions(worker, published, inputs, details=Details(explain=2))
-    assert explained.labels == found.labels
-    assert all(0 < len(vectors) <= 2 for vectors in explained.support_vectors)
+    explained = await results_of(worker, inputs, unnamed, details=Details(explain=2))
+    assert [(result["prediction"], result["scores"]) for result in explained] == predicted
+    assert all(0 < len(result["support_vectors"]) <= 2 for result in explained)
+    assert not any("support_vectors" in result for result in found)
 
 
 @on_worker()
 async def test_before_the_first_example_nothing_is_predicted(worker):
-    found = await make_predictions(worker, worker.published, learning(worker.model, STREAM[:1]).inputs, ["p"])
-    assert (found.labels, found.probabilities, found.scores) == ([None], [None], [{}])
-    assert [wish.wanted for wish in found.wishes] == [True]
+    (found,) = await results_of(worker, learning(worker.model, STREAM[:1]).inputs, ["p"])
+    assert (found["prediction"], found["probability"], found["scores"]) == (None, None, {})
+    assert found["label"]["wanted"]
 
 
 @on_worker(configuration=BUDGET)
@@ -49,16 +49,16 @@ async def test_predictions_without_ids_use_no_label_budget_and_do_not_wait(worke
         kept.extend(prediction.id for prediction, _ in made)
 
     worker.keep = keep
-    found = await make_predictions(worker, worker.published, inputs)
+    found = await make_decisions(worker, worker.published, inputs)
     assert found.wishes is None
     assert vars(worker._budget) == before
     assert kept == []
     named = [f"p{k}" if k < 2 else None for k in range(len(STREAM))]
-    found = await make_predictions(worker, worker.published, inputs, named)
-    assert len(found.wishes) == len(STREAM)
+    found = await results_of(worker, inputs, named)
+    assert len(found) == len(STREAM)
     assert vars(worker._budget) != before
     assert kept == ["p0", "p1"]
-    assert np.isfinite([list(scores.values()) for scores in found.scores]).all()
+    assert np.isfinite([list(result["scores"].values()) for result in found]).all()
 
 
 def sparse(worker, count, numbers):

@@ -199,7 +199,13 @@ async def test_a_request_read_before_a_recovery_is_learned_as_the_recovered_mode
     published = worker.published
     decided = published.decide(rows)
     waiting = Prediction("w", rows, x_digests(rows)[0], decided.columns[0], int(decided.numbers[0]), 0, 0)
-    offer = Offer(["c"], rows, x_digests(rows), [None], read=lambda c: (to_inputs([[0.3, 0.7]], c), [b"0" * 16]))
+    offer = Offer(
+        ["c"],
+        rows,
+        x_digests(rows),
+        [None],
+        reread=lambda c: Offer(["c"], to_inputs([[0.3, 0.7]], c), [b"0" * 16], [None]),
+    )
     await done(worker, back)
     kept = worker.keep([Made(waiting, published.labels)])
     await asyncio.gather(*(worker.learn(request) for request in requests), kept)
