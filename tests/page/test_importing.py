@@ -642,6 +642,19 @@ def test_the_rows_that_are_worth_a_look_are_ranked_over_the_whole_file(client, s
     assert float(best[0]["probability of fraud"]) > float(best[-1]["probability of fraud"])
 
 
+def test_decisions_without_a_capacity_say_how_to_rank_the_rows(client, server, tab, tmp_path):
+    client.create_model("unranked", **BODY, costs={"fraud": {"ok": 50}})
+    client.learn_rows("unranked", *stream(100, share=0.2))
+    path = tmp_path / "due.csv"
+    path.write_text("a,b\n0,0\n2,0\n")
+    page = brought(tab, server, path)
+    page.get_by_label("Model", exact=True).select_option("unranked")
+    page.get_by_text("No column is the label. Decide about the rows").wait_for()
+    page.get_by_role("button", name="Decide").click()
+    page.get_by_text("No row needs a person's look.").get_by_role("link", name="capacity").click()
+    page.get_by_role("dialog", name="Change capacity").wait_for()
+
+
 def test_a_refused_question_is_no_reason_to_refuse_another_row(client, server, tab, tmp_path, spoken):
     path = tmp_path / "again.csv"
     path.write_text("key,a\nr2,2\nr50,50\nr98,98\n")

@@ -6,7 +6,7 @@ import { announce, Bar, count, link, Listed, NAME, plural, Problem, REASONS, sho
 import { Lacking } from "./promise.js";
 import { Preview, Vectors } from "./preview.js";
 import { guess, labelOf, linesOf, open, readAs } from "./read.js";
-import { standing } from "./standing.js";
+import { form, standing } from "./standing.js";
 import { configurationFor, featuresOf, nameOf, Upload } from "./upload.js";
 
 const LOOKED_AT = 1000; // number of rows that are read for the preview and to guess the kind of each column
@@ -128,7 +128,7 @@ function Plan({ chosen, model, take, close }) {
     ${columns.length > 0 ? html`<${Preview} columns=${columns} rows=${rows} source=${source} use=${use} choose=${choose} />`
     : html`<${Vectors} rows=${rows} labelled=${labelled} setLabelled=${setLabelled} />`}
     ${broken.length > 0 && html`<p class="problem">${plural(broken.length, "row")} of the first ${count(rows.length + broken.length)} cannot be read. Row ${count(broken[0].number)}: ${broken[0].why}.</p>`}
-    <p>${said && html`The label is <b><bdi>${said.name.slice(0, 60)}</bdi></b>: <${Listed} of=${[...new Set(said.cells.map((v) => shownLabel(labelOf(v))))].sort().map((name) => [name])} />. `}${label ? "The model learns the rows with a label, in order. Rows without a label go to the pool." : asks ? "No column is the label. Predict the rows, or send them to the pool for labelling." : "No column is the label, so all rows go to the pool for labelling."}</p>
+    <p>${said && html`The label is <b><bdi>${said.name.slice(0, 60)}</bdi></b>: <${Listed} of=${[...new Set(said.cells.map((v) => shownLabel(labelOf(v))))].sort().map((name) => [name])} />. `}${label ? "The model learns the rows with a label, in order. Rows without a label go to the pool." : asks ? `No column is the label. ${seen?.costs ? "Decide about" : "Predict"} the rows, or send them to the pool for labelling.` : "No column is the label, so all rows go to the pool for labelling."}</p>
     <form class="row" onSubmit=${(e) => { e.preventDefault(); begin(ways[0][0]); }}><label>Model <select aria-label="Model" value=${target ?? ""} onChange=${(e) => setTarget(e.target.value)}>${may("admin") && html`<option value="">New model</option>`}
         ${models.map((m) => html`<option value=${m}>${m}</option>`)}</select></label>
       ${target === "" && html`<label>Name <input value=${fresh} pattern=${NAME} title="letters, digits, . _ and -, beginning with a letter or a digit" maxlength="64" required onInput=${(e) => setFresh(e.target.value)} /></label>`}
@@ -185,6 +185,7 @@ function Progress({ upload }) {
     <${Bar} value=${state === "done" ? 1 : upload.read} max=${state === "done" ? 1 : total || 1e9} label=${`rows of ${file.name} that were sent`} />
     <p>${total ? `${plural(total, "row")}: ` : ""}${counts.join(", ")}${upload.refusedCount ? html`, <span class="problem">${count(upload.refusedCount)} refused (row ${count(upload.refused[0].number)}: ${upload.refused[0].reason})</span>` : ""}.</p>
     ${upload.answered?.labels.size > 0 && html`<p><${Listed} of=${counted(upload.answered.labels)} />.</p>`}
+    ${state === "done" && upload.route === "decide" && !upload.answered.gains.length && html`<p>No row needs a person's look. A <a href=${form(upload.model, "capacity")}>capacity</a> for a class ranks its rows.</p>`}
     ${upload.answered?.gains.length > 0 && html`<p><b>${count(upload.answered.gains.length)} of ${plural(upload.answered.rows.size, "row")} ${upload.answered.gains.length === 1 ? "is" : "are"} worth a look.</b> Sort the saved file by <code>rank</code>: rank 1 gains most.</p>`}
     ${upload.answered?.reasons.size > 0 && html`<p class="soft">Reasons: ${[...upload.answered.reasons].sort((a, b) => b[1] - a[1]).map(([reason, n]) => `${REASONS[reason]} in ${plural(n, "row")}`).join(", ")}.</p>`}
     ${state === "done" && html`<p>${upload.alerts > 0 && html`<a class="button" href=${link(upload.model, "decide")}>Work off ${plural(upload.alerts, "alert")}</a> `}
