@@ -520,7 +520,7 @@ async def test_a_request_to_a_server_that_dies_is_given_up():
     passes = Passes(b"")
 
     async def dies(passed):
-        await _until(lambda: passes.owner)
+        await _until(lambda: passes.passing._under_way)
         passes.passing._lives = lambda _: False
         passes.passing.look()
         with pytest.raises(Unavailable, match="it is gone; its outcome is unknown"):
