@@ -8,6 +8,8 @@ from hinged.solvers.catalogue import SOLVERS
 from hinged.solvers.warm import warm_up
 
 if __name__ == "__main__":
-    for name in sys.argv[1:] or SOLVERS:
+    names = sys.argv[1:] or [*SOLVERS]
+    for number, name in enumerate(names, 1):
+        print(f"compiling {name}, {number} of {len(names)} solvers", flush=True)
         for dtype in (np.float32, np.float64):
             warm_up(name, dtype)

@@ -34,7 +34,7 @@ from hinged.service.model.events.states import ModelCreated
 from hinged.service.model.model import Model
 from hinged.service.model.view import Decided, Published
 from hinged.service.settings import Settings
-from hinged.solvers.warm import FINISH, LEARN, warm_up
+from hinged.solvers.warm import FINISH, LEARN, SERVE, warm_up
 
 Array = np.ndarray[Any, Any]
 
@@ -57,7 +57,7 @@ class LocalModel:
         """Create a model from the parts of a configuration, as `PUT /models/{model}` does. Raise ValueError."""
         with as_value_errors():
             configuration = new_configuration(json.dumps(parts, default=_plain), SETTINGS)
-        warm_up(configuration.solver, configuration.dtype, (LEARN, FINISH), partial(_tell, configuration.solver))
+        warm_up(configuration.solver, configuration.dtype, (LEARN, SERVE, FINISH), partial(_tell, configuration.solver))
         model = Model(NAME, configuration, **SETTINGS.model_sizes)
         model.apply(1, ModelCreated(configuration.model_dump(mode="json"), _now_ms()))
         return cls(model)
