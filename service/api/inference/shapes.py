@@ -10,7 +10,6 @@ from typing_extensions import TypedDict
 from hinged.service.api.inference.tensors import InputTensor, OutputTensor, Parameters
 from hinged.service.api.openapi import Shape
 from hinged.service.data.features.records import FIELDS_MAX
-from hinged.version import __version__
 
 OUTPUTS = ("prediction", "scores", "classes", "outside", "novelty")
 """The names of outputs. Only models with novelty have the last."""
