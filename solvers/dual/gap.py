@@ -62,7 +62,7 @@ from hinged.solvers.dual.pausing import not_begun
 
 Array = np.ndarray[Any, Any]
 
-STEPS_MAX = 10_000  # default maximum number of steps of REPROCESS in a column, for one example
+STEPS_MAX = 10_000  # maximum number of steps of REPROCESS in a column, for one example
 DELTA_MIN = (
     0.25  # largest violation that learning leaves to finishing, with several columns; half the margin has width 1
 )
@@ -76,7 +76,7 @@ class GapSVM(DualExpansion):
     the ramp's left end, < 1. ramp_start: minimum number of support vectors before the ramp applies to an example in a
     column. The example's class and each side of the column must have that many there. idle_max: number of points
     without a coefficient that stay at a CLEAN (None: all, without CLEAN). clean_every: number of examples from one
-    CLEAN to the next. steps_max: maximum number of steps of REPROCESS for one example, in a column.
+    CLEAN to the next.
     """
 
     biased = False
@@ -109,7 +109,6 @@ class GapSVM(DualExpansion):
         ramp_start: Annotated[
             int, Ge(1), Lt(2**31), "number of support vectors that a class must have before the ramp applies to it"
         ] = 100,
-        steps_max: int = STEPS_MAX,
         **shared: Any,
     ) -> None:
         super().__init__(kernel, dim, **shared)
@@ -125,9 +124,13 @@ class GapSVM(DualExpansion):
             UNBOUNDED if idle_max is None else int(idle_max),
             int(clean_every),
             self.full_at,
-            steps_max,
+            STEPS_MAX,
         )
         self.pace = Pace(np.zeros(0), np.zeros(0), np.zeros((0, 0), np.int64), np.zeros((0, 2), np.int64))
+
+    def bound_steps(self, most: int) -> None:
+        """Take at most this many steps of REPROCESS for one example, in a column."""
+        self.parameters = self.parameters._replace(steps_max=most)
 
     def add_class(self, weight: float = 1.0) -> None:
         """Announce another class; its examples may be learned from now on. Their bound is C times `weight`."""

@@ -170,9 +170,9 @@ class Arm:
         idle_max = min(shared.pop("idle_max", IDLE), IDLE_FADING if self.fades else IDLE)
         if setting.ramp:
             taken = {name: shared[name] for name in RAMPED if name in shared}
-            if bounded:
-                taken["steps_max"] = STEPS_MAX
             self.machine = GapSVM(own, dim, C=C * setting.C, loss="ramp", idle_max=idle_max, **taken)
+            if bounded:
+                self.machine.bound_steps(STEPS_MAX)
         else:
             self.machine = LASVM(own, dim, C=C * setting.C, idle_max=idle_max, **shared)
         self.machine.fading = self.fades

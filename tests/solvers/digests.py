@@ -36,7 +36,7 @@ EVERY = {"delta_min": 0}
 RAMP_EVERY = RAMP | EVERY
 PAPER_TRACKING = {"draws": 1, "delta_max": None}
 FORMER = {"nearest": 3}
-FORMER_RACE = {"rules": 2}
+FORMER_RACES = [{"rules": 2}, {"rules": 3}]
 VARIANTS = [
     *((name, RAMP if name in ("lasvm-nc", "lasvm-i") else {}) for name in SOLVERS),
     ("lasvm", PAPER),
@@ -54,7 +54,7 @@ VARIANTS = [
     ("bsca", {"merging": "golden"}),
     ("bsca", {"merging": "golden", **FORMER}),
     ("bsgd", {"maintenance": "remove"}),
-    ("auto", FORMER_RACE),
+    *(("auto", rules) for rules in FORMER_RACES),
 ]
 
 
@@ -114,11 +114,11 @@ def put_all(digest, state):
 def of_solver(name, parameters):
     digest = hashlib.sha256()
     names = ONLY.get(name, list(KERNELS))
-    every = ({}, RAMP, PAPER, EVERY, RAMP_EVERY, PAPER_TRACKING, FORMER, FORMER_RACE)
+    every = ({}, RAMP, PAPER, EVERY, RAMP_EVERY, PAPER_TRACKING, FORMER, *FORMER_RACES)
     for kernel in names if parameters in every else ["rbf"]:
         learned(digest, name, parameters, KERNELS[kernel], "dense")
     if (
-        parameters in ({}, PAPER, EVERY, PAPER_TRACKING, FORMER, FORMER_RACE) and name != "fogd"
+        parameters in ({}, PAPER, EVERY, PAPER_TRACKING, FORMER, *FORMER_RACES) and name != "fogd"
     ):  # one frequency has as many numbers as a row
         learned(digest, name, parameters, KERNELS["rbf"], "ones")
         learned(digest, name, parameters, KERNELS[names[-1]], "sparse")

@@ -140,7 +140,8 @@ def test_after_each_example_the_gap_is_below_its_target_or_nothing_violates():
 def test_with_few_steps_for_an_example_finishing_reaches_the_same_optimum(name, own):
     X, y = two_moons(200, noise=0.5, seed=6)
     usual = gap_stream(name, X, y, C=100.0, tol=1e-9, **own).learn()
-    few = gap_stream(name, X, y, C=100.0, tol=1e-9, steps_max=1, **own)
+    few = gap_stream(name, X, y, C=100.0, tol=1e-9, **own)
+    few.solver.bound_steps(1)
     for k in range(len(X)):
         before = few.solver.certificate()["steps"]
         few.learn(k, k + 1)

@@ -84,7 +84,7 @@ def test_an_answer_does_not_wait_for_a_store_that_erases_slowly(monkeypatch):
         await worker.learn(learning(worker.model, examples))
 
         async def forget():
-            response = await routes.changed("m", worker, await worker.change(Forget("s3-4")))
+            response = await routes.changed(worker, await worker.change(Forget("s3-4")))
             return response.status_code, json.loads(response.body)
 
         status, answer = await forget()
