@@ -12,7 +12,7 @@ import itertools
 import json
 import queue
 import threading
-from contextlib import AsyncExitStack, ExitStack, suppress
+from contextlib import AsyncExitStack, ExitStack
 from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import urlsplit
 
@@ -56,7 +56,7 @@ class Conversation:
         future = self.waiting.pop(str(frame.get("ref")), None)
         if future is None:
             return None if frame.get("ok") else frame["event"] if "event" in frame else _error(frame)
-        with suppress(concurrent.futures.InvalidStateError, asyncio.InvalidStateError):  # the caller has cancelled it
+        if _awaited(future):
             if frame.pop("ok"):
                 del frame["ref"]
                 future.set_result(frame)
@@ -69,9 +69,18 @@ class Conversation:
         self.closed = self.closed or HingedError("the stream is closed", code="closed")
         while self.waiting:
             _, future = self.waiting.popitem()
-            with suppress(concurrent.futures.InvalidStateError, asyncio.InvalidStateError):
+            if _awaited(future):
                 future.set_exception(self.closed)
         return self.closed
+
+
+def _awaited(future: Any) -> bool:
+    """Return whether the caller of a request still waits for the future. A future of threads can then no longer be
+    cancelled; callers of `concurrent.futures.wait` learn of a cancelled future only here.
+    """
+    if isinstance(future, concurrent.futures.Future):
+        return future.set_running_or_notify_cancel()
+    return not future.done()
 
 
 class Stream:

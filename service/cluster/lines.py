@@ -141,6 +141,7 @@ class Lines:
             line.expiry = None
             if line.is_open:
                 return line
+            line.abort()
         return await self._open(address)
 
     async def _open(self, address: str) -> Line:

@@ -157,7 +157,7 @@ class Passed:
             while (await self._receive())["type"] != "http.disconnect":
                 pass
             self._end()
-        except ConnectionError:  # `_carry` finds the reason
+        except OSError:  # `_carry` finds the reason
             return
         except Exception as error:  # noqa: BLE001
             self._end(foreseen(error))

@@ -149,11 +149,10 @@ async def decide(
     found, weights = _explored(published, found, ids)
     limited = _limited(published)
     rows, questions, alerts = _contenders(published, found, limited), dict[int, str](), dict[int, str]()
-    costs, asks = _costs(published, found, rows), [ASKED] * (ASK in (published.configuration.capacity or {}))
-    gains = dict(zip(rows.tolist(), gains_of(costs, found.numbers[rows], limited + asks).tolist(), strict=True))
+    gains: Mapping[int, float] = {}
     if rows.size:
-        build = partial(_offer, published, found, inputs, ids, rows, costs)
-        offer = await asyncio.to_thread(build) if rows.size > FEW else build()
+        build = partial(_offer, published, found, inputs, ids, rows)
+        offer, gains = await asyncio.to_thread(build) if rows.size > FEW else build()
         answer = await deciding.command(offer)
         if isinstance(offer, Ration):
             found = _rationed(found, offer, rows, answer["decisions"])
@@ -214,15 +213,18 @@ def _limited(published: Published) -> list[int]:
 
 
 def _offer(
-    published: Published, found: Verdicts, inputs: Inputs, ids: Sequence[str | None], contenders: Array, costs: Array
-) -> Offer:
-    """Return the contenders as candidates. A row without an id gets a random id. costs: of their decisions."""
+    published: Published, found: Verdicts, inputs: Inputs, ids: Sequence[str | None], contenders: Array
+) -> tuple[Offer, Mapping[int, float]]:
+    """Return the contenders as candidates, and what each decision gains. A row without an id gets a random id."""
+    capacity, costs = published.configuration.capacity, _costs(published, found, contenders)
+    rationed = _limited(published) + [ASKED] * (ASK in (capacity or {}))
+    gains = dict(zip(contenders.tolist(), gains_of(costs, found.numbers[contenders], rationed).tolist(), strict=True))
     rows, places = inputs.take(contenders), contenders.tolist()
     given, digests = [ids[r] or uuid.uuid4().hex for r in places], x_digests(rows)
     labels: list[Label | None] = [None] * len(places)
-    if published.configuration.capacity is None:
-        return Offer(given, rows, digests, labels, places=places)
-    return Ration(
+    if capacity is None:
+        return Offer(given, rows, digests, labels, places=places), gains
+    ration = Ration(
         given,
         rows,
         digests,
@@ -234,6 +236,7 @@ def _offer(
         chances=None if found.chances is None else found.chances[contenders],
         forced=found.forced[contenders],
     )
+    return ration, gains
 
 
 def _costs(published: Published, found: Verdicts, rows: Array) -> Array:

@@ -198,20 +198,20 @@ def _edited(path: Path, by: Key | None) -> Iterator[list[Key]]:
             pass
     except OSError as error:
         raise Unavailable(f"{new} cannot be written: {error.strerror}") from None
-    with file:
-        try:
-            keys = _keys_for(path, by)
-            yield keys
+    try:
+        with file:
             try:
+                keys = _keys_for(path, by)
+                yield keys
                 file.write(KeyFile(keys=tuple(keys)).model_dump_json(indent=2) + "\n")
                 file.flush()
                 put_in_place(new, path)
-            except OSError as error:
-                raise Unavailable(f"{path} cannot be replaced durably: {error.strerror}") from None
-        except BaseException:
-            if _is_at(file.fileno(), new):  # otherwise the new file is already in place
-                new.unlink()
-            raise
+            except BaseException:
+                if _is_at(file.fileno(), new):  # otherwise the new file is already in place
+                    new.unlink()
+                raise
+    except OSError as error:  # closing a file writes what it could not write before
+        raise Unavailable(f"{path} cannot be replaced durably: {error.strerror}") from None
 
 
 def _keys_for(path: Path, by: Key | None) -> list[Key]:

@@ -68,13 +68,20 @@ class CoalescingTransport:
             if time.perf_counter() > end:
                 self._stop()
                 if not self._paused:
-                    self._later = self._later or self._loop.call_soon(self._receive)
+                    self._later = self._later or self._loop.call_soon(self._receive_more)
                 return
             start, self._at = self._at, self._at + PIECE_BYTES
             self._handle(self._rest[start : self._at])
         self.take_rest()
         if self._stopped and not self._paused:
             self.resume_reading()
+
+    def _receive_more(self) -> None:
+        try:
+            self._receive()
+        except BaseException:  # as the loop does if an error comes from a protocol
+            self._transport.abort()
+            raise
 
     def _stop(self) -> None:
         self._stopped = True
@@ -92,7 +99,7 @@ class CoalescingTransport:
         """Go on to handle what was received, then to read."""
         self._paused = False
         if self.waits:
-            self._later = self._later or self._loop.call_soon(self._receive)
+            self._later = self._later or self._loop.call_soon(self._receive_more)
         elif not self._transport.is_closing():
             self._stopped = False
             self._transport.resume_reading()
@@ -137,7 +144,7 @@ class CoalescingTransport:
             return
         self._send()
         self._ended = True
-        if self.more_comes():
+        if self.waits or self.more_comes():
             self._transport.write_eof()
             self._transport.resume_reading()
             self._loop.call_later(LINGER_S, self._transport.close)

@@ -30,7 +30,7 @@ class Patience:
 
     def after(self, error: Exception) -> float:
         """Return the seconds to wait before the model asks the store again. error: what prevented an answer."""
-        log.warning("model %s waits for the store: %s", self._model, str(error) or type(error).__name__)
+        log.warning("model %s waits for the store, or for memory: %s", self._model, str(error) or type(error).__name__)
         wait_s = self._wait_s
         self._wait_s = min(2 * wait_s, RETRY_MAX_S)
         return wait_s

@@ -303,8 +303,8 @@ class Lent(Connection):
         try:
             await self._hand_over(channel, behind)
         except ServiceError:
-            self.data_received(behind)
             self.transport.resume_reading()
+            self.data_received(behind)
             raise
 
     def _check_turn(self, channel: Channel) -> None:

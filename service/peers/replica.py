@@ -36,7 +36,7 @@ class Replica:
     """A copy of a model at a position of the model's log. The copy answers predictions (commands.predict.Serving)."""
 
     def __init__(self, model: Model, history: ModelHistory, executor: Executor) -> None:
-        self.model = model
+        self.model, self.name = model, model.name
         self.published: Published = model.published()
         self.readers = executor
         self.predictions_served = 0

@@ -31,8 +31,9 @@ log = logging.getLogger(__name__)
 LAG_MAX = 16
 """Maximum number of events with which the worker trains at the swap. Meanwhile the model learns nothing. With a smaller
 limit, a retraining never catches up with a fast stream."""
-BESIDE_S = 1.0
-"""Seconds for which a retraining runs before the job checks whether the retraining catches up with the stream."""
+BESIDE_S, BESIDE_MIN_S = 1.0, 0.05
+"""Seconds for which a retraining runs before the job checks whether the retraining catches up with the stream: at first
+BESIDE_S, then halved each time that it does not catch up. Below BESIDE_MIN_S only the worker trains."""
 TURN_S, TURN_MAX_S = 0.2, 2.0
 """If the retraining does not catch up, the worker trains for this many seconds per turn: at first TURN_S, then doubled
 up to TURN_MAX_S. The model learns nothing meanwhile."""
@@ -193,17 +194,20 @@ class JobRunner:
         the worker also trains, in longer and longer turns. If the solver is still too slow, the retraining continues
         until the stream slows down, or an urgent job must go first.
         """
-        turn_s = 0.0
+        beside_s, turn_s = BESIDE_S, 0.0
         while (behind := self._owner.model.position - retraining.position) > LAG_MAX or retraining.position == 0:
             reached = retraining.position
-            await self._call(retraining.advance, self._owner.model.position, BESIDE_S)
+            if beside_s >= BESIDE_MIN_S or not turn_s:
+                await self._call(retraining.advance, self._owner.model.position, beside_s)
             if turn_s:
                 await self._do_first(catch_up, retraining, turn_s)
             came = self._owner.model.position - reached - behind
             if 2 * came > retraining.position - reached:
-                turn_s = min(max(TURN_S, 2 * turn_s), TURN_MAX_S)
-            else:
+                beside_s, turn_s = max(beside_s, BESIDE_MIN_S) / 2, min(max(TURN_S, 2 * turn_s), TURN_MAX_S)
+            elif turn_s:
                 turn_s = turn_s / 2 if turn_s > TURN_S else 0.0
+            else:
+                beside_s = min(2 * beside_s, BESIDE_S)
             if turn_s and await self._owner.read(retraining.gives_way):
                 return False
         return True

@@ -73,6 +73,17 @@ def test_a_refused_frame_does_not_affect_other_frames(client, model):
 # -- cancelled futures
 
 
+def test_a_stream_closes_although_a_future_was_cancelled(client, model):
+    with client.stream(model.name) as stream:
+        stream.learn(EXAMPLES)
+        cancelled = [stream.predict([{"x": [1, 1]}]) for _ in range(20)]
+        assert [future for future in cancelled if future.cancel()]
+        closing = threading.Thread(target=stream.close, daemon=True)
+        closing.start()
+        closing.join(60)
+        assert not closing.is_alive()
+
+
 def asked(rng, rounds=15, together=40):
     """Draw rounds of requests. Each request is (whether it learns, id, n): its future is cancelled after n more
     requests, or never if n is None.

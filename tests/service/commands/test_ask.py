@@ -64,6 +64,7 @@ class History(RuleBasedStateMachine):
         self.models = [Model("m", self.configuration, **SIZES) for _ in range(2)]
         self.now_ms = 1000
         self.serial = 0
+        self.late = set()  # candidates and voters whose lease had ended before the answer
         self.commit([ModelCreated(self.configuration.model_dump(mode="json"), self.now_ms)])
 
     @property
@@ -171,8 +172,10 @@ class History(RuleBasedStateMachine):
         candidates = [c for c in self.model.pool if c.leases or not leased]
         if candidates:
             candidate = candidates[which % len(candidates)]
-            lease = candidate.leases[which % len(candidate.leases)].token if leased else None
-            self.learn(LearnRequest([candidate.id], [y], None, [None], [lease]))
+            lease = candidate.leases[which % len(candidate.leases)] if leased else None
+            if lease is not None and not lease.open_at(self.now_ms):
+                self.late.add((candidate.id, lease.annotator))  # another annotator may hold its place
+            self.learn(LearnRequest([candidate.id], [y], None, [None], [lease and lease.token]))
 
     @rule(examples=st.lists(st.tuples(numbers, numbers, st.sampled_from("ab")), min_size=1, max_size=6))
     def stream(self, examples):
@@ -236,7 +239,8 @@ class History(RuleBasedStateMachine):
             held = candidate.open_leases(self.now_ms)
             assert len({lease.annotator for lease in held}) == len(held)
             labels = [label for _, label in candidate.votes]
-            assert len(held) + len(labels) <= max(self.overlap, len(labels) + 1)
+            late = sum((candidate.id, voter) in self.late for voter, _ in candidate.votes)
+            assert len(held) + len(labels) - late <= max(self.overlap, len(labels) + 1)
             assert len({voter for voter, _ in candidate.votes}) == len(labels) < self.overlap + self.tie_breakers
             if len(labels) >= self.overlap:  # there is no majority
                 assert len(set(labels)) == len(labels)

@@ -1,6 +1,8 @@
 import json
 import os
 import stat
+import subprocess
+import sys
 import threading
 
 import pytest
@@ -107,6 +109,30 @@ def test_the_new_file_is_never_written_through_a_link(path):
     with pytest.raises(Unavailable, match="cannot be written"):
         create_key(path, "a", "reader")
     assert (path.parent / "other").read_text() == "untouched"
+
+
+FULL = """
+import resource, signal, sys
+from pathlib import Path
+from hinged.service.edge.keys import create_key
+from hinged.service.errors import Unavailable
+
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (10, resource.RLIM_INFINITY))
+try:
+    create_key(Path(sys.argv[1]), "b", "admin")
+except Unavailable as error:
+    print(error)
+"""
+
+
+def test_a_change_that_finds_no_room_is_refused_and_leaves_the_file(path):
+    create_key(path, "a", "admin")
+    before = path.read_text()
+    done = subprocess.run([sys.executable, "-c", FULL, path], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == f"{path} cannot be replaced durably: File too large"
+    assert path.read_text() == before
+    assert [each.name for each in path.parent.iterdir()] == [path.name]
 
 
 def test_a_pipe_of_the_new_files_name_holds_nobody_up(path):
