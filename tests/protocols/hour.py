@@ -8,7 +8,7 @@ of 500 and without a traceback in its log. The results are:
 
 attacks     Number of attacks: one part of one suite.
 exchanges   Number of connections and requests.
-different   Number of attacks of which an answer was not as the suite wants it.
+different   Number of attacks with an answer that the suite does not want.
 longest     Seconds of the longest exchange. Attacks by slow clients last a few seconds.
 other       Seconds of the longest wait of the other client.
 held        Number of holds above 20 ms, and the longest hold in ms.
