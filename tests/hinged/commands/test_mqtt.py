@@ -11,7 +11,7 @@ import pytest
 
 from hinged.commands import brokers
 from tests.faults.kill_consuming import Consuming
-from tests.helpers.brokers import MqttBroker
+from tests.helpers.brokers import MqttBroker, opened
 from tests.helpers.certificates import self_signed
 from tests.helpers.server import eventually
 from tests.helpers.tcp_proxy import Proxy
@@ -20,7 +20,6 @@ from tests.helpers.tcp_proxy import Proxy
 async def _read(url, least, disturb=None, *, batch=10, until=None):
     """Return the messages that a group reads, in batches, until it has read `least` different messages, and
     the message `until`."""
-    broker, topic = brokers.broker_of(url, "g", batch)
     batches, whole = [], asyncio.Event()
 
     async def take(messages):
@@ -32,13 +31,10 @@ async def _read(url, least, disturb=None, *, batch=10, until=None):
             whole.set()
         return True
 
-    try:
-        await broker.open()
+    async with opened(url, "g", batch) as (broker, topic):
         await broker.start(topic, take)
         await whole.wait()
         await asyncio.sleep(0.3)  # a message that comes again would come now
-    finally:
-        await broker.close()
     return batches
 
 
