@@ -16,6 +16,7 @@ from hinged.commands.questions import (
     option_example,
     rows_of,
     show,
+    table_of,
     tell,
 )
 from hinged.commands.rows import PlacedExample, accepted, learned, of_rows, tell_bad_rows, tell_dry_run
@@ -146,7 +147,7 @@ def offer(
     gets an id that is the same in every run.
     """
     if format_of(file) in TABLES:
-        examples = rows_of(client, model, file, columns, form, show, fingerprint(file))
+        examples = rows_of(table_of(client, model, file, columns, form, show), fingerprint(file))
     elif show:
         raise click.UsageError("--show names columns of a table; a JSON line has its own show")
     else:

@@ -12,9 +12,8 @@ import click
 
 from hinged.client.routes import PAGE_EXAMPLES
 from hinged.commands.options import asks
-from hinged.commands.questions import CsvTable
 from hinged.commands.showing import shown_label
-from hinged.commands.writing import write
+from hinged.commands.writing import CsvTable, write
 from hinged.extras import needed
 
 if TYPE_CHECKING:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import csv
 import functools
-import io
 import itertools
 import json
 import sys
@@ -15,10 +13,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from hinged.commands.answered import ranked, write_answers
 from hinged.commands.options import EXIT_INTERRUPTED, asks, of_tables
 from hinged.commands.showing import number, plain, short_candidate, shown_label, table
 from hinged.commands.writing import PlainConsole, write
-from hinged.readers import TableColumns, UnreadableRow, format_of, open_source
+from hinged.readers import TableColumns, TableSource, UnreadableRow, fingerprint, format_of, open_source
 from hinged.readers.lines import json_of, json_values
 
 if TYPE_CHECKING:
@@ -29,7 +28,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 TABLES = ("csv", "tsv", "parquet", "arrow")  # files with tables; JSON lines contain examples instead
-CLASSES_MAX = 10  # maximum number of classes whose probabilities are columns of the CSV (as on the page)
 OUTSIDE_SHOWN = 10  # maximum number of columns named in a line
 STRATEGIES = ("active", "random", "gradient", "autoactive")
 
@@ -73,7 +71,10 @@ def _without_figures(model: Mapping[str, Any]) -> list[str] | None:
     "--explain", type=click.IntRange(1), metavar="K", help="Add the K support vectors with the largest contributions."
 )
 @click.option("--batch", type=click.IntRange(1), default=100, show_default=True, help="Examples a request.")
-@click.option("--csv", "as_csv", is_flag=True, help="Write CSV: id, prediction, probabilities, score, outside.")
+@click.option("--decide", is_flag=True, help="Decide by the model's costs. Questions go to the pool.")
+@click.option(
+    "--csv", "as_csv", is_flag=True, help="Write CSV: the columns of FILE (else id), and those of the answers."
+)
 @as_lines
 @asks
 def predict(
@@ -84,6 +85,7 @@ def predict(
     x: str | None,
     explain: int | None,
     batch: int,
+    decide: bool,
     as_csv: bool,
     as_json: bool,
     columns: TableColumns,
@@ -94,44 +96,66 @@ def predict(
     A line is an x, such as [0.1, 0.9], or an example {"x": ..., "id": ...}. The model keeps an example with an id until
     its label comes. FILE may also be a table, as hinged replay reads it (.csv, .tsv, .parquet, .arrow).
     """
+    if decide and explain is not None:
+        raise click.UsageError("--explain is for predictions, and --decide takes decisions")
     of_texts = functools.cache(lambda: form_of(client, model) == "text")
+    source: TableSource | None = None
     if x is not None:
         examples = iter([option_example(x, of_texts)])
     elif format_of(file) in TABLES:
-        examples = rows_of(client, model, file, columns, form)
+        source = table_of(client, model, file, columns, form)
+        examples = rows_of(source, fingerprint(file) if decide else None)
     else:
         examples = read_examples(file, of_texts)
-    cells = {
-        "id": lambda r: r["id"] or "",
-        "prediction": lambda r: label_name(r["prediction"]),
-        "score": lambda r: number(max(r["scores"].values(), default=None)),
-        "probability": lambda r: number(r.get("probability")),
-        "label wanted": lambda r: "yes" if r.get("label", {}).get("wanted") else "",
-    }
-    if explain is not None:
-        cells["because of"] = lambda r: "  ".join(
-            f"{vector['id']} ({label_name(vector['label'])}) {vector['contribution']:+.3g}"
-            for vector in r["support_vectors"]
-        )
-    few = as_csv and len(client.model(model)["classes"]) <= CLASSES_MAX
-    table: CsvTable | None = None
+    # The server lists the classes one by one if they are few, and so does a file.
+    few = as_csv and client.model(model)["metrics"]["confusion"] is not None
+    ask: Callable[..., Any] = client.decide if decide else functools.partial(client.predict, explain=explain)
     outside: Counter[str | int] = Counter()
-    several: list[dict[str, Any]] = []
-    for several in batches(examples, batch):
-        results = client.predict(model, several, explain=explain, probabilities=few or None)["results"]
-        outside.update(column for result in results for column in result.get("outside", ()))
-        if as_csv:
-            rows = [*map(predicted_row, results)]
-            table = table or CsvTable([*rows[0]])
-            table.write(rows)
-        else:
-            show(results, as_json, cells)
-    if not several:
+
+    def answered() -> Iterator[list[Any]]:
+        for several in batches(examples, batch):
+            results = ask(model, several, probabilities=few or None)["results"]
+            outside.update(column for result in results for column in result.get("outside", ()))
+            yield results
+
+    answers = answered()
+    first = next(answers, None)
+    if first is None:
         raise click.ClickException(f"{'<stdin>' if str(file) == '-' else file} holds no examples")
+    answers = itertools.chain([first], answers)
+    if as_csv:
+        write_answers(ranked(answers) if decide else answers, source)
+    else:
+        for results in answers:
+            show(results, as_json, DECIDED if decide else PREDICTED if explain is None else PREDICTED | EXPLAINED)
     if outside:
         columns_outside = ", ".join(f"{column} ({count:,})" for column, count in outside.most_common(OUTSIDE_SHOWN))
         more = ", ..." if len(outside) > OUTSIDE_SHOWN else ""
         write(f"outside of the range that the model has learned: {columns_outside}{more}", err=True)
+
+
+PREDICTED: dict[str, Callable[[Any], str]] = {
+    "id": lambda r: r["id"] or "",
+    "prediction": lambda r: label_name(r["prediction"]),
+    "score": lambda r: number(max(r["scores"].values(), default=None)),
+    "probability": lambda r: number(r.get("probability")),
+    "label wanted": lambda r: "yes" if r.get("label", {}).get("wanted") else "",
+}
+EXPLAINED: dict[str, Callable[[Any], str]] = {
+    "because of": lambda r: "  ".join(
+        f"{vector['id']} ({label_name(vector['label'])}) {vector['contribution']:+.3g}"
+        for vector in r["support_vectors"]
+    )
+}
+DECIDED: dict[str, Callable[[Any], str]] = {
+    "id": lambda r: r["id"] or "",
+    "decision": lambda r: label_name(r["decision"]),
+    "probability": lambda r: number(r["probability"]),
+    "cost": lambda r: number(r["cost"]),
+    "reason": lambda r: r["reason"],
+    "gain": lambda r: number(r.get("gain")),
+}
+"""The columns of a terminal's table of predictions, of explanations beside them, and of decisions."""
 
 
 def width_of(configuration: Mapping[str, Any]) -> str:
@@ -143,17 +167,6 @@ def width_of(configuration: Mapping[str, Any]) -> str:
 def form_of(client: Client, model: str) -> str:
     """Return the type of a model's features."""
     return str(client.model(model)["configuration"]["features"]["type"])
-
-
-def predicted_row(result: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a prediction as a row of a table, with the score of the predicted class."""
-    said = result["prediction"]
-    score = max(result["scores"].values(), default=None)
-    label = None if said is None else label_name(said)
-    outside = ", ".join(map(str, result.get("outside", ())))
-    chances = {f"probability of {name}": chance for name, chance in result.get("probabilities", {}).items()}
-    found = {"id": result["id"], "prediction": label, "probability": result["probability"]}
-    return found | chances | {"score": score, "outside": outside}
 
 
 @click.command()
@@ -233,24 +246,6 @@ def tell(answer: Mapping[str, Any], as_json: bool, text: str) -> None:
     write(plain(text).plain)
 
 
-class CsvTable:
-    """Writes CSV with a header, in parts."""
-
-    def __init__(self, columns: Sequence[str]) -> None:
-        self._columns = columns
-        self._begun = False
-
-    def write(self, rows: Iterable[Mapping[str, Any]]) -> None:
-        """Write more rows. Write the header before the first row."""
-        text = io.StringIO()
-        writer = csv.DictWriter(text, self._columns, lineterminator="\n", extrasaction="ignore")  # a class may be new
-        if not self._begun:
-            writer.writeheader()
-        self._begun = True
-        writer.writerows(rows)
-        write(text.getvalue(), nl=False)
-
-
 def batches(examples: Iterable[T], size: int) -> Iterator[list[T]]:
     """Yield lists of this many items. The last list may be shorter."""
     items = iter(examples)
@@ -258,16 +253,15 @@ def batches(examples: Iterable[T], size: int) -> Iterator[list[T]]:
         yield several
 
 
-def rows_of(
+def table_of(
     client: Client,
     model: str,
     file: Path,
     columns: TableColumns,
     form: Mapping[str, Any],
     show: tuple[str, ...] = (),
-    prefix: str | None = None,
-) -> Iterator[dict[str, Any]]:
-    """Yield the rows of a table in the form of the model's x, without labels. prefix: the prefix of generated ids."""
+) -> TableSource:
+    """Open a table whose rows have the form of the model's x, and no labels."""
     has = client.model(model)["configuration"]["features"]
     choice = replace(
         columns,
@@ -277,7 +271,14 @@ def rows_of(
         known={name: column["type"] for name, column in (has.get("columns") or {}).items()},
         whole=has["type"] == "text",
     )
-    for example in open_source(file, choice=choice, **form):
+    source = open_source(file, choice=choice, **form)
+    assert isinstance(source, TableSource)  # noqa: S101  the callers look at the format
+    return source
+
+
+def rows_of(source: TableSource, prefix: str | None = None) -> Iterator[dict[str, Any]]:
+    """Yield the rows of a table as examples. prefix: the prefix of generated ids."""
+    for example in source:
         given = example.id if prefix is None or example.id is not None else f"{prefix}:{example.row}"
         told = {} if example.show is None else {"show": example.show}
         yield {"x": example.x, **({} if given is None else {"id": given}), **told}

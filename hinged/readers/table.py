@@ -90,6 +90,7 @@ class TableSource(Source):
     sparse = False
     typed = True  # a text is never a number, even if it looks like one
     columns: list[str]
+    delimiter = ","  # between the fields of a row as text
     _texts: frozenset[str]  # columns that contain a text that is not a number: all their values count as texts
     _kinds: dict[str, str]  # kinds of columns that the user named: "text", "time" or "category"
     _dates: dict[str, str]  # columns with dates that are not ISO 8601: which part comes first, the day or the month
@@ -122,7 +123,7 @@ class TableSource(Source):
         if not self.columns:
             raise ReadError(f"{path} has no columns besides {listed([name for name in out if name])}")
         self._declare(choice)
-        sample = list(itertools.islice(self._whole_rows(), SAMPLE_ROWS))
+        sample = list(itertools.islice(self.whole_rows(), SAMPLE_ROWS))
         found = self._look(sample)
         if like is not None:
             self.named, self._texts, self._kinds = like.named, like._texts, like._kinds  # noqa: SLF001  of its own class
@@ -193,7 +194,7 @@ class TableSource(Source):
         weight = None if choice.weight is None else self._weight(place, values.get(choice.weight))
         return Example(row, x, label, None if name is None else str(name), self._shown(values), weight)
 
-    def _whole_rows(self) -> Iterator[Row]:
+    def whole_rows(self) -> Iterator[Row]:
         """Yield the rows that have values."""
         for place, values in self._rows():
             if isinstance(values, UnreadableRow):
@@ -230,7 +231,7 @@ class TableSource(Source):
 
     def _count(self, sample: Sequence[Row]) -> int:
         """Return the approximate number of rows."""
-        return len(sample) if len(sample) < SAMPLE_ROWS else sum(1 for _ in self._whole_rows())
+        return len(sample) if len(sample) < SAMPLE_ROWS else sum(1 for _ in self.whole_rows())
 
     def _label(self, place: Place, value: Any) -> Label:
         plain = _plain(value.strip() if isinstance(value, str) else value)

@@ -46,7 +46,7 @@ class CsvSource(TableSource):
     ) -> None:
         self.path = path
         self._decimal: str | None = like._decimal if isinstance(like, CsvSource) else decimal  # noqa: SLF001  of its own class
-        self._delimiter = delimiter or self._found_delimiter(choice)
+        self.delimiter = delimiter or self._found_delimiter(choice)
         header = [name.strip() for name in next(self._lines(), (1, 1, []))[2]]
         if not header:
             raise ReadError(f"{path} has no header line")
@@ -63,7 +63,7 @@ class CsvSource(TableSource):
         wanted = set(choice.named_columns())
 
         def fitness(delimiter: str) -> tuple[int, int, int]:
-            self._delimiter = delimiter
+            self.delimiter = delimiter
             rows = [fields for *_, fields in itertools.islice(self._lines(), 20)]
             header = [name.strip() for name in rows[0]] if rows else []
             as_wide = sum(len(fields) == len(header) for fields in rows) if len(header) > 1 else 0
@@ -72,7 +72,7 @@ class CsvSource(TableSource):
         return max(DELIMITERS, key=fitness)
 
     def _look(self, sample: Sequence[Row]) -> list[str]:
-        if self._decimal is not None or self._delimiter == ",":
+        if self._decimal is not None or self.delimiter == ",":
             return []
         names = [name for name in self.columns if name not in self._kinds]
         if self._choice.weight is not None:
@@ -108,7 +108,7 @@ class CsvSource(TableSource):
     def _lines(self) -> Iterator[tuple[int, int, list[str]]]:
         """Yield the fields of each line that is not blank, with its first and its last line number."""
         with open_bytes(self.path) as file, io.TextIOWrapper(file, "utf-8-sig", newline="") as text:
-            reader = csv.reader(text, delimiter=self._delimiter, skipinitialspace=True)
+            reader = csv.reader(text, delimiter=self.delimiter, skipinitialspace=True)
             begin = 1
             try:
                 for fields in reader:
@@ -132,7 +132,7 @@ class JsonLinesSource(TableSource):
         self, path: Path, choice: TableColumns, *, like: TableSource | None = None, bad_rows: BadRows = STOP
     ) -> None:
         self.path, self._bad_rows = path, bad_rows
-        sample = itertools.islice(self._whole_rows(), SAMPLE_ROWS)
+        sample = itertools.islice(self.whole_rows(), SAMPLE_ROWS)
         header = list(dict.fromkeys(name for _, row in sample for name in row))
         if not header:
             raise ReadError(f"{path} holds no JSON objects")

@@ -521,21 +521,44 @@ def test_a_file_of_predictions_has_the_columns_and_rows_of_the_users_file(client
     assert [json.loads(row[8]) for row in rows] == [result["set"] for result in results]
 
 
-def test_a_file_of_predictions_says_the_same_as_the_command_line(server, tab, tmp_path, spoken):
+@pytest.fixture(scope="module")
+def numbered(client, spoken):
+    """Return the name of a model with costs and a promise, whose classes are numbers: it learned 7 before 2."""
+    features, costs = client.model(spoken)["configuration"]["features"], {"2": {"7": 9}, "ask": 0.2}
+    client.create_model("numbered", C=1, features=features, promise={"error": 0.1}, costs=costs)
+    client.learn("numbered", [{"x": {"a": k}, "y": 7 if k < 50 else 2} for k in [*range(0, 100, 7)] * 20])
+    return "numbered"
+
+
+def table_of(text):
+    """Return the cells of a CSV file. Numbers are read, because programs write them in different ways."""
+
+    def cell(text):
+        try:
+            return float(text)
+        except ValueError:
+            return text
+
+    return [[cell(text) for text in row] for row in csv.reader(text.splitlines(), delimiter=";")]
+
+
+@pytest.mark.parametrize(("way", "option"), [("Predict", []), ("Decide", ["--decide"])])
+def test_the_command_line_writes_the_same_file_as_the_page(server, tab, tmp_path, numbered, way, option):
     path = tmp_path / "both.csv"
-    path.write_text("key,a\n" + "".join(f"k{a},{a}\n" for a in (2, 50, 98, 900)))
+    values = (2, 48, 50.5, 51, 98, 900)
+    path.write_text("key;a;prediction\n" + "".join(f'k{a};{a};"said ""so"""\n' for a in values))
     page = brought(tab, server, path)
     page.get_by_label("Role of column key", exact=True).select_option("id")
-    shown = list(csv.DictReader(predicted(page, spoken).splitlines()))
-    said = hinged("predict", spoken, path, "--id", "key", "--csv", "--url", server.url).stdout
-    rows = list(csv.DictReader(said.splitlines()))
-    shared = [name for name in rows[0] if name in shown[0]]
-    assert shared == ["prediction", "probability", "probability of x", "probability of y", "outside"]
-    texts, numbers = [shared[0], shared[-1]], shared[1:-1]
-    assert [[row[name] for name in texts] for row in shown] == [[row[name] for name in texts] for row in rows]
-    assert [[float(row[name]) for name in numbers] for row in shown] == [
-        [float(row[name]) for name in numbers] for row in rows
-    ]
+    page.get_by_label("Role of column prediction", exact=True).select_option("leave")
+    shown = table_of(predicted(page, numbered, way))
+    roles = ["--id", "key", "--drop", "prediction"]
+    said = hinged("predict", numbered, path, *roles, "--csv", "--batch", 2, *option, "--url", server.url).stdout
+    assert table_of(said) == shown
+    head, *rows = shown
+    assert head[:3] == ["key", "a", "prediction"]
+    assert [name for name in head if name.startswith("probability of")] == ["probability of 7", "probability of 2"]
+    assert len(rows) == len(values)
+    assert {"set", "rank" if option else "prediction 2"} <= {*head}
 
 
 def test_a_row_that_the_server_refuses_keeps_its_place_in_the_file_of_predictions(server, tab, tmp_path, spoken):
@@ -642,16 +665,23 @@ def test_the_rows_that_are_worth_a_look_are_ranked_over_the_whole_file(client, s
     assert float(best[0]["probability of fraud"]) > float(best[-1]["probability of fraud"])
 
 
-def test_decisions_without_a_capacity_say_how_to_rank_the_rows(client, server, tab, tmp_path):
+def test_rows_of_which_no_person_must_see_any_are_ranked_by_the_expected_cost(client, server, tab, tmp_path):
     client.create_model("unranked", **BODY, costs={"fraud": {"ok": 50}})
-    client.learn_rows("unranked", *stream(100, share=0.2))
+    client.learn_rows("unranked", *stream(300, share=0.2))
     path = tmp_path / "due.csv"
-    path.write_text("a,b\n0,0\n2,0\n")
+    path.write_text("a,b\n" + "".join(f"{a},{b}\n" for a, b in stream(40, seed=3)[0].tolist()))
     page = brought(tab, server, path)
     page.get_by_label("Model", exact=True).select_option("unranked")
     page.get_by_text("No column is the label. Decide about the rows").wait_for()
-    page.get_by_role("button", name="Decide").click()
-    page.get_by_text("No row needs a person's look.").get_by_role("link", name="capacity").click()
+    rows = list(csv.DictReader(predicted(page, "unranked", "Decide").splitlines()))
+    ranked = sorted(rows, key=lambda row: -float(row["cost"]))
+    assert [int(row["rank"]) for row in ranked] == [*range(1, 41)]
+    assert {row["gain"] for row in rows} == {""}
+    said = hinged("predict", "unranked", path, "--csv", "--decide", "--url", server.url).stdout
+    assert [row["rank"] for row in csv.DictReader(said.splitlines())] == [row["rank"] for row in rows]
+    page.get_by_text("No row needs a person's look. Sort the saved file by rank").get_by_role(
+        "link", name="capacity"
+    ).click()
     page.get_by_role("dialog", name="Change capacity").wait_for()
 
 

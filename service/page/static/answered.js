@@ -3,41 +3,41 @@
 
 import { shownLabel } from "./parts.js";
 
-const asJson = (value) => (value === undefined ? undefined : JSON.stringify(value));
-const chances = (r) => Object.fromEntries(Object.entries(r.probabilities ?? {}).map(([name, p]) => [`probability of ${name}`, p]));
+const labelled = (label) => (label === null ? null : shownLabel(label));
 
-// By route, the cells that an answer fills, by column. A column is left out if its cell is undefined in every row.
-const CELLS = {
-  predict: (r) => ({ prediction: r.prediction, probability: r.probability, ...chances(r), set: asJson(r.set), outside: (r.outside ?? []).join(", ") }),
-  decide: (r) => ({ decision: r.decision, probability: r.probability, ...chances(r), cost: r.cost, reason: r.reason, gain: r.gain, rank: r.gain, question: r.question, set: asJson(r.set) }),
+// The cells that an answer fills, by column. chances: the probabilities of classes.
+const cellsOf = (r, chances) => {
+  const set = r.set && { set: JSON.stringify(r.set) };
+  return r.decision === undefined ? { prediction: labelled(r.prediction), probability: r.probability, ...chances, ...set, outside: (r.outside ?? []).join(", ") }
+    : { decision: labelled(r.decision), probability: r.probability, ...chances, cost: r.cost, reason: r.reason, gain: r.gain, rank: null, question: r.question, ...set };
 };
 
 export class Answered {
-  constructor(route) {
-    this.cellsOf = CELLS[route];
-    this.columns = new Map(); // by name of a column, whether at least one answer fills it
+  // classes: the names of the classes in the order of their columns. In the answer, a browser puts integers first.
+  constructor(classes) {
+    this.classes = classes;
     this.rows = new Map(); // by the number of a row, its cells by column
     this.labels = new Map(); // by label, the number of rows with this prediction or decision
     this.reasons = new Map(); // by reason, the number of rows with a decision
-    this.gains = []; // [gain, number] of the rows that a person should see
+    this.worth = 0; // number of rows that a person should see
   }
 
   add(number, result) {
-    const label = shownLabel(result.prediction ?? result.decision ?? ""), cells = this.cellsOf(result);
+    const label = shownLabel(result.prediction ?? result.decision ?? ""), chances = this.classes.map((name) => [`probability of ${name}`, result.probabilities?.[name]]);
     this.labels.set(label, (this.labels.get(label) ?? 0) + 1);
     if (result.reason) this.reasons.set(result.reason, (this.reasons.get(result.reason) ?? 0) + 1);
-    if (result.gain !== undefined) this.gains.push([result.gain, number]);
-    for (const [name, cell] of Object.entries(cells)) this.columns.set(name, this.columns.get(name) || cell !== undefined);
-    this.rows.set(number, cells);
+    this.worth += result.gain !== undefined;
+    this.rows.set(number, cellsOf(result, Object.fromEntries(chances)));
   }
 
   // The file as a Blob. It has all rows that can be read, in the order of the user's file. The file is read again,
   // because a file may be too long for the memory. If the server refused a row, the new cells of this row are empty.
-  // Rank 1 is the row that gains most by a look.
+  // Rank 1 is the row that gains most by a look, or has the highest expected cost if no row needs a look.
   async file(source) {
     const own = await namesOf(source), separator = source.separator ?? ",", used = new Set(own);
-    const shown = [...this.columns].flatMap(([name, filled]) => (filled ? [name] : []));
-    this.gains.sort(([a, i], [b, j]) => b - a || i - j).forEach(([, number], i) => { this.rows.get(number).rank = i + 1; });
+    const [first = {}] = this.rows.values(), shown = Object.keys(first);
+    const by = this.worth ? "gain" : "cost", ranked = [...this.rows].filter(([, cells]) => typeof cells[by] === "number");
+    ranked.sort(([i, a], [j, b]) => b[by] - a[by] || i - j).forEach(([, cells], i) => { cells.rank = i + 1; });
     const line = (cells) => `${cells.map((cell) => asCell(cell, separator)).join(separator)}\r\n`;
     const lines = [line([...own, ...shown.map((name) => unused(name, used))])];
     for await (const [number, row] of source.rows()) {

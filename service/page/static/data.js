@@ -2,6 +2,7 @@
 
 import { html, useEffect, useRef, useState } from "./vendor/htm-preact.js";
 import { ask, may, path } from "./api.js";
+import { namesOf } from "./controls.js";
 import { announce, Bar, count, link, Listed, NAME, plural, Problem, REASONS, shownLabel, usePolled, Warnings } from "./parts.js";
 import { Lacking } from "./promise.js";
 import { Preview, Vectors } from "./preview.js";
@@ -11,7 +12,6 @@ import { configurationFor, featuresOf, nameOf, Upload } from "./upload.js";
 
 const LOOKED_AT = 1000; // number of rows that are read for the preview and to guess the kind of each column
 const FIGURES_MS = 5_000; // time between two requests for the state of a model after an upload
-const CLASSES_MAX = 10; // maximum number of classes whose probabilities are columns of a file of predictions (as in the commands)
 const REFUSED_SHOWN = 1000; // maximum number of refused rows listed
 const uploads = []; // all uploads since the page was loaded, newest first
 const listeners = new Set();
@@ -75,9 +75,9 @@ function Plan({ chosen, model, take, close }) {
   const [seen, setSeen] = useState(null); // {model, costs, classes}: the chosen model, as the server described it last
   useEffect(() => {
     let left = false;
-    if (target) ask("GET", `models/${path(target)}`).then(({ configuration, features, classes }) => {
+    if (target) ask("GET", `models/${path(target)}`).then(({ configuration, features, metrics }) => {
       if (left) return;
-      setSeen({ model: target, costs: configuration.costs, classes });
+      setSeen({ model: target, costs: configuration.costs, classes: namesOf(metrics.confusion?.classes ?? []) });
       const known = new Set(features?.fields?.map((field) => field.name)); // what the model has learned as a feature stays a feature
       setColumns((was) => was.map((c) => (["label", "leave"].includes(c.use) && known.has(c.name) ? { ...c, use: "feature" } : c)));
     }, setError);
@@ -109,7 +109,7 @@ function Plan({ chosen, model, take, close }) {
         if (source.kind !== "libsvm" && form !== "named" && form !== "text" && features.length !== dim) throw new Error(`${to} takes ${dim} features; ${features.length} columns are chosen`);
         if (source.kind === "libsvm" && form !== "named") base = rows.every((r) => r.indices.every((i) => i > 0)) && rows.some((r) => r.indices.some((i) => i === dim)) ? 1 : 0;
       }
-      const plan = { file, source, columns, model: to, form, dim, base, name, labelled, route, stops, more: route !== "learn" && seen.classes.length <= CLASSES_MAX ? { probabilities: true } : {} };
+      const plan = { file, source, columns, model: to, form, dim, base, name, labelled, route, stops, classes: seen?.classes };
       const upload = new Upload(plan, changed);
       upload.number = uploads.length;
       uploads.unshift(upload);
@@ -185,8 +185,8 @@ function Progress({ upload }) {
     <${Bar} value=${state === "done" ? 1 : upload.read} max=${state === "done" ? 1 : total || 1e9} label=${`rows of ${file.name} that were sent`} />
     <p>${total ? `${plural(total, "row")}: ` : ""}${counts.join(", ")}${upload.refusedCount ? html`, <span class="problem">${count(upload.refusedCount)} refused (row ${count(upload.refused[0].number)}: ${upload.refused[0].reason})</span>` : ""}.</p>
     ${upload.answered?.labels.size > 0 && html`<p><${Listed} of=${counted(upload.answered.labels)} />.</p>`}
-    ${state === "done" && upload.route === "decide" && !upload.answered.gains.length && html`<p>No row needs a person's look. A <a href=${form(upload.model, "capacity")}>capacity</a> for a class ranks its rows.</p>`}
-    ${upload.answered?.gains.length > 0 && html`<p><b>${count(upload.answered.gains.length)} of ${plural(upload.answered.rows.size, "row")} ${upload.answered.gains.length === 1 ? "is" : "are"} worth a look.</b> Sort the saved file by <code>rank</code>: rank 1 gains most.</p>`}
+    ${state === "done" && upload.route === "decide" && !upload.answered.worth && html`<p>No row needs a person's look. Sort the saved file by <code>rank</code>: rank 1 has the highest expected cost. A <a href=${form(upload.model, "capacity")}>capacity</a> for a class ranks its rows.</p>`}
+    ${upload.answered?.worth > 0 && html`<p><b>${count(upload.answered.worth)} of ${plural(upload.answered.rows.size, "row")} ${upload.answered.worth === 1 ? "is" : "are"} worth a look.</b> Sort the saved file by <code>rank</code>: rank 1 gains most.</p>`}
     ${upload.answered?.reasons.size > 0 && html`<p class="soft">Reasons: ${[...upload.answered.reasons].sort((a, b) => b[1] - a[1]).map(([reason, n]) => `${REASONS[reason]} in ${plural(n, "row")}`).join(", ")}.</p>`}
     ${state === "done" && html`<p>${upload.alerts > 0 && html`<a class="button" href=${link(upload.model, "decide")}>Work off ${plural(upload.alerts, "alert")}</a> `}
       ${upload.questions > 0 && html`<a class="button" href=${link(upload.model, "label")}>Label ${plural(upload.questions, "question")}</a>`}</p>`}

@@ -16,7 +16,7 @@ export const plural = (n, word) => `${count(n)} ${word}${n === 1 ? "" : "s"}`;
 
 // A label as text. Strings that look like a number or a boolean get quotes: true, 1 and "1" are three labels.
 export const shownLabel = (label) =>
-  typeof label === "string" && !/^(true|false|null|-?\d+)$/.test(label) && label !== "" && !label.startsWith('"')
+  typeof label === "string" && !/^(true|false|-?\d+)$/.test(label) && label !== "" && !label.startsWith('"')
     ? label
     : JSON.stringify(label);
 export const same = (a, b) => typeof a === typeof b && a === b;

@@ -9,11 +9,12 @@ const REFUSED_KEPT = 10_000; // maximum number of refused rows kept with their r
 
 export class Upload {
   // plan: {file, source, columns, model, form: "named" | "dense" | "sparse" | "text", dim, base, route: "learn" | "predict" |
-  // "decide", stops: whether to stop at a refused row, more: further parts of each request}
+  // "decide", stops: whether to stop at a refused row, classes: the classes whose probabilities are columns}
   constructor(plan, changed) {
     Object.assign(this, plan, { plan, changed });
     Object.assign(this, { read: 0, sent: 0, learned: 0, offered: 0, repeated: 0, refused: [], refusedCount: 0, state: "running", away: null, error: null, outside: new Map(), questions: 0, alerts: 0, lacking: 0 });
-    this.answered = this.route === "learn" ? null : new Answered(this.route);
+    this.answered = this.route === "learn" ? null : new Answered(this.classes);
+    this.more = this.answered && this.classes.length ? { probabilities: true } : {};
     this.run();
   }
 

@@ -72,10 +72,9 @@ def test_a_table_of_texts_becomes_a_model_of_texts(run, client, table, name):
     found = [json.loads(line) for line in run("predict", name, asked, "--id", "number").splitlines()]
     assert [(result["id"], result["prediction"]) for result in found] == [("q1", "spam"), ("q2", "ham")]
     rows = list(csv.DictReader(io.StringIO(run("predict", name, asked, "--id", "number", "--csv", "--batch", 1))))
-    assert [(row["id"], row["prediction"]) for row in rows] == [("q1", "spam"), ("q2", "ham")]
-    assert float(rows[0]["score"]) > 0
+    assert [(row["number"], row["prediction"]) for row in rows] == [("q1", "spam"), ("q2", "ham")]
     chances = ["probability of ham", "probability of spam"]
-    assert list(rows[0]) == ["id", "prediction", "probability", *chances, "score", "outside"]
+    assert list(rows[0]) == ["number", "text", "prediction", "probability", *chances, "outside"]
     assert all(row[f"probability of {row['prediction']}"] == row["probability"] for row in rows)
     assert [row["outside"] for row in rows] == ["", ""]
     strange = table([{"number": "q3", "text": "xyzzy plugh"}], "strange.csv")
