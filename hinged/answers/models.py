@@ -241,10 +241,11 @@ class Curve(TypedDict):
 
 
 class Mark(TypedDict):
-    """A notable event on a learning curve. text: what people read about the kind."""
+    """A notable event on a learning curve. text: what people read about it. warns: whether it needs their attention."""
 
     kind: MarkKind
     text: str
+    warns: bool
     position: int
     examples: int
     at_ms: int

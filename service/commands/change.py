@@ -286,12 +286,12 @@ def changed(base: dict[str, Any], changes: dict[str, Any], settings: Settings) -
 
 def in_place(model: Model, configuration: Configuration) -> bool:
     """Return whether the solver can adopt the configuration without being retrained."""
-    then, now = model.configuration.model_dump(), configuration.model_dump()
-    differ = {name for name in now if then.get(name) != now[name]}
+    differ = {*configuration.differences(model.configuration)}
     if differ <= BESIDE:
         return True
     of_distance = configuration.kernel.family.distance is not None
-    kernel_stays = "kernel" not in differ or (of_distance and then["kernel"]["type"] == now["kernel"]["type"])
+    same_type = model.configuration.kernel.type == configuration.kernel.type
+    kernel_stays = "kernel" not in differ or (of_distance and same_type)
     return model.learner.exact and kernel_stays and differ <= BESIDE | {"C", "class_weight", "kernel"}
 
 

@@ -11,7 +11,7 @@ from hinged.service.data.classes import score_name
 from hinged.service.data.configuration import shown_configuration
 from hinged.service.errors import Conflict, Invalid
 from hinged.service.model.comparison import compared
-from hinged.service.model.curves import MARKED, POINTS_MAX, UNKNOWN, WHERE, LearningCurve, figures_of, points_held
+from hinged.service.model.curves import POINTS_MAX, UNKNOWN, WHERE, LearningCurve, figures_of, points_held
 from hinged.service.model.decisions.costs import CostTable
 from hinged.service.model.decisions.margins import BINS, bins_of, isotonic
 from hinged.service.model.decisions.memory import DUE_MIN
@@ -79,7 +79,7 @@ def curves_of(model: Model, after: int) -> dict[str, Any]:
             name: columns(curves.shadows.get(name) or LearningCurve(), shadow)
             for name, shadow in sorted(model.shadows.items())
         },
-        "marks": [{**mark._asdict(), "text": MARKED[mark.kind]} for mark in curves.marks],
+        "marks": curves.told(),
         **({} if alarm is None else {"alarm": alarm.columns()}),
         **({} if about_inputs is None else {"input_alarm": about_inputs.alarm.columns()}),
     }

@@ -12,6 +12,7 @@ points: (n, len(FIELDS)) float64, oldest first; UNKNOWN where a figure is undefi
 from __future__ import annotations
 
 from collections.abc import Mapping
+from copy import copy
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -48,6 +49,8 @@ MARKED: Mapping[str, str] = {
     "set_aside": "event set aside",
 }
 """The words that people read about each kind of mark."""
+WARNING = frozenset({"drift", "alarm", "input_alarm"})
+"""Kinds of marks that need somebody's attention."""
 
 
 class CurveMark(NamedTuple):
@@ -107,6 +110,7 @@ class Curves:
         self.own = LearningCurve()
         self.shadows: dict[str, LearningCurve] = {}
         self.marks: list[CurveMark] = []
+        self.changed: dict[int, list[str]] = {}  # by position of a mark, the parts of the configuration that changed
 
     def note(
         self, position: int, examples: int, at_ms: int, learner: ModelLearner, shadows: Mapping[str, ModelLearner]
@@ -124,6 +128,21 @@ class Curves:
         """Add a mark."""
         self.marks = [*self.marks, CurveMark(kind, position, examples, at_ms)][-limits.MARKS_KEPT :]
 
+    def changed_at(self, position: int, parts: list[str]) -> Curves:
+        """Return the curves with the parts of the configuration that the event at a position changes."""
+        curves, first = copy(self), self.marks[0].position if self.marks else 0
+        kept = {at: found for at, found in self.changed.items() if at >= first}
+        curves.changed = {**kept, position: parts} if parts else kept
+        return curves
+
+    def told(self) -> list[dict[str, Any]]:
+        """Return the marks as people read them."""
+        said = {at: f": {', '.join(parts)}".replace("_", " ") for at, parts in self.changed.items()}
+        return [
+            {**mark._asdict(), "text": MARKED[mark.kind] + said.get(mark.position, ""), "warns": mark.kind in WARNING}
+            for mark in self.marks
+        ]
+
     # -- state ----------------------------------------------------------------------------------------------------
 
     def state(self) -> tuple[dict[str, Any], dict[str, Array]]:
@@ -132,6 +151,7 @@ class Curves:
             "stride": self.own.stride,
             "shadows": {name: curve.stride for name, curve in self.shadows.items()},
             "marks": [list(mark) for mark in self.marks],
+            **({"changed": [*self.changed.items()]} if self.changed else {}),
         }
         arrays = {"own": _array(self.own)} | {f"shadows/{name}": _array(c) for name, c in self.shadows.items()}
         return facts, arrays
@@ -141,6 +161,7 @@ class Curves:
         self.own = _read(facts["stride"], arrays, "own")
         self.shadows = {name: _read(stride, arrays, f"shadows/{name}") for name, stride in facts["shadows"].items()}
         self.marks = [CurveMark(*mark) for mark in facts["marks"][-limits.MARKS_KEPT :]]
+        self.changed = dict(facts.get("changed", [])[-limits.MARKS_KEPT :])
 
     def check(self, position: int, examples: int, at_ms: int) -> None:
         """Raise ValueError if a curve or a mark is later than this state."""

@@ -20,6 +20,7 @@ from hinged.service import limits
 from hinged.service.data.configuration import shown_configuration
 from hinged.service.data.examples import SERVER_ID
 from hinged.service.data.inputs import Inputs, content_of
+from hinged.service.data.parts import Configuration
 from hinged.service.model.annotators import Given
 from hinged.service.model.events import ModelEvent
 from hinged.service.model.events.base import Outcome
@@ -130,10 +131,11 @@ class Model(State):
         """Return whether the event at this position contributes to the state and was not undone."""
         return not was_undone(self.undone, position)
 
-    def configure_waiting(self) -> None:
+    def configure_waiting(self, former: Configuration) -> None:
         """Adapt waiting candidates and predictions to the current configuration. Drop the candidates and predictions
-        whose x the kernel does not accept.
+        whose x the kernel does not accept. The mark of the coming event says what changed.
         """
+        self.curves = self.curves.changed_at(self.position + 1, self.configuration.differences(former))
         labels = self.configuration.labels
         self.pool.limit(labels.pool_max, self.at_ms)
         self.pending.limit(labels.pending_max, round(1000 * labels.pending_s), self.at_ms)
@@ -152,9 +154,9 @@ class Model(State):
 
     def replace_learner(self, learner: ModelLearner) -> None:
         """Let another learner predict from now on."""
-        self.learner = learner
+        former, self.learner = self.configuration, learner
         self.pending.forget_answers()
-        self.configure_waiting()
+        self.configure_waiting(former)
         if self.novelty is not None:
             learner.foresee(self.novelty.ids, self.novelty.xs)
         self._read_again()

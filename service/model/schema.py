@@ -115,11 +115,14 @@ class JobFacts(TypedDict):
 
 @with_config(STRICT)
 class CurvesFacts(TypedDict):
-    """Learning curves (curves.py): the strides for the model and for each challenger, and the marks."""
+    """Learning curves (curves.py): the strides for the model and for each challenger, the marks, and the parts of
+    the configuration that changed at marks.
+    """
 
     stride: Annotated[int, Field(ge=1, lt=2**53)]
     shadows: dict[str, Annotated[int, Field(ge=1, lt=2**53)]]
     marks: list[Annotated[tuple[MarkKind, Count, Count, Milliseconds], Strict(strict=False)]]
+    changed: NotRequired[list[Annotated[tuple[Count, list[str]], Strict(strict=False)]]]
 
 
 @with_config(STRICT)

@@ -169,8 +169,9 @@ class ModelReconfigured(_Change, NamesNoExample):
 
     def apply(self, model: Model, position: int, epoch: Epoch | None) -> Outcome:
         """Reconfigure the learner, and adapt the waiting candidates and predictions."""
+        former = model.configuration
         model.learner.reconfigure(read_configuration(self.configuration))
-        model.configure_waiting()
+        model.configure_waiting(former)
         return NOTHING
 
 

@@ -15,7 +15,6 @@ import { Segments } from "./segments.js";
 import { standing, steps, suspectsOf, usualClass } from "./standing.js";
 
 const SOURCES = ["streamed", "queried", "random"];
-const WARNING = new Set(["drift", "alarm", "input_alarm"]); // kinds of marks in the colour of warnings
 const SUSPECTS_MS = 30_000; // time between two requests for suspects
 
 // fold, part: the fold that the address names, and the part of the settings; the view opens both.
@@ -27,7 +26,7 @@ export function Model({ model, fold, part }) {
   const { metrics } = figures, inputs = figures.novelty?.alarm, { curve } = history, rivals = Object.keys(shadows?.shadows ?? {});
   const x = overTime ? curve.at_ms.map((ms) => ms / 1000) : curve.examples;
   const marks = [...history.marks, ...history.snapshots.map((position) => ({ text: "snapshot", position, ...near(curve, position) }))]
-    .map((m) => ({ text: m.text, warns: WARNING.has(m.kind), at: overTime ? m.at_ms / 1000 : m.examples }));
+    .map((m) => ({ ...m, at: overTime ? m.at_ms / 1000 : m.examples }));
   const more = { marks, time: overTime }, usual = usualClass(metrics.confusion);
   const sources = SOURCES.filter((name) => curve[name].some((v) => v !== null));
   const said = standing({ figures, history, suspects });

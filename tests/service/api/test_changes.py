@@ -2,6 +2,7 @@
 
 import pytest
 
+from hinged import Client
 from hinged.service.commands.change import Forget
 from hinged.service.engine.history import ModelHistory
 from hinged.service.errors import Conflict
@@ -43,6 +44,22 @@ def test_changes_over_http_have_the_documented_shapes(ask):
     assert ask("POST", f"{model.path}/shadows/s/promote").status_code == 200
     assert model.figures()["configuration"]["C"] == 9
     refusal(ask("DELETE", f"{model.path}/shadows/s"), 404, "not_found")
+
+
+def test_a_mark_says_which_settings_changed(ask, server):
+    with Client(server.url) as client:
+        model = ask.new_model()
+        model.learn(*(example([k / 9, k % 3], "ab"[k % 2], f"e{k}") for k in range(30)))
+        client.change_model(model.name, costs={"a": {"b": 5}, "ask": 1}, receipts=True)
+        client.wait(client.change_model(model.name, C=2, points_max=50))
+        client.wait(client.challenge(model.name, "s", half_life={"examples": 90}))
+        client.promote(model.name, "s")
+        client.wait(client.forget(model.name, "e3"))
+        client.rollback(model.name, client.model(model.name)["position"] - 1)
+        marks = client.history(model.name)["marks"]
+    words = ["settings changed: costs, receipts", "retrained: points max, C", "challenger promoted: half life"]
+    assert [mark["text"] for mark in marks] == [*words, "retrained", "taken back"]
+    assert not any(mark["warns"] for mark in marks)
 
 
 def test_leave_one_out_equals_training_without_each_example(ask):
