@@ -72,9 +72,7 @@ def _without_figures(model: Mapping[str, Any]) -> list[str] | None:
 )
 @click.option("--batch", type=click.IntRange(1), default=100, show_default=True, help="Examples a request.")
 @click.option("--decide", is_flag=True, help="Decide by the model's costs. Questions go to the pool.")
-@click.option(
-    "--csv", "as_csv", is_flag=True, help="Write CSV: the columns of FILE (else id), and those of the answers."
-)
+@click.option("--csv", "as_csv", is_flag=True, help="Write CSV: the columns of FILE, or id, then the answers.")
 @as_lines
 @asks
 def predict(

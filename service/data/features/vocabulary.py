@@ -413,7 +413,7 @@ def _instead(field: dict[Value, int]) -> str:
     """Return advice for a name whose strings mostly differ."""
     strings = [value for value in field if type(value) is str]
     if strings and sum(" " in value.strip() for value in strings) > len(strings) / 2:
-        return 'declare it {"type": "text"}, or try a model without it'
+        return "declare it a text in a new model, or try a model without it"
     return "try a model without it"
 
 

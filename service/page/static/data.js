@@ -6,7 +6,7 @@ import { namesOf } from "./controls.js";
 import { announce, Bar, count, link, Listed, NAME, plural, Problem, REASONS, shownLabel, usePolled, Warnings } from "./parts.js";
 import { Lacking } from "./promise.js";
 import { Preview, Vectors } from "./preview.js";
-import { guess, labelOf, linesOf, open, readAs } from "./read.js";
+import { guess, known, labelOf, linesOf, open, readAs } from "./read.js";
 import { form, standing } from "./standing.js";
 import { configurationFor, featuresOf, nameOf, Upload } from "./upload.js";
 
@@ -78,8 +78,7 @@ function Plan({ chosen, model, take, close }) {
     if (target) ask("GET", `models/${path(target)}`).then(({ configuration, features, metrics }) => {
       if (left) return;
       setSeen({ model: target, costs: configuration.costs, classes: namesOf(metrics.confusion?.classes ?? []) });
-      const known = new Set(features?.fields?.map((field) => field.name)); // what the model has learned as a feature stays a feature
-      setColumns((was) => was.map((c) => (["label", "leave"].includes(c.use) && known.has(c.name) ? { ...c, use: "feature" } : c)));
+      setColumns((was) => known(was, configuration.features.type, features));
     }, setError);
     return () => { left = true; };
   }, [target]);

@@ -4,7 +4,6 @@ hardly ever repeat.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
@@ -75,12 +74,8 @@ class Identifiers(ColumnKind):
         return {"left_out": dict(list(self._left_out.items())[:NAMES_SHOWN])} if self._left_out else {}
 
     def warnings(self) -> list[str]:
-        return [_left_out(name[:80], values) for name, values in list(self._left_out.items())]
-
-
-def _left_out(name: str, values: int) -> str:
-    columns = json.dumps({name: {"type": Categories.NAME}}, ensure_ascii=False)
-    return (
-        f"{name!r} is left out: its {values} different strings in the warm-up hardly ever come again; a model "
-        f'with "columns": {columns} among its features uses them; with "text" it uses their words'
-    )
+        return [
+            f"{name[:80]!r} is left out: its {values} different strings in the warm-up hardly ever come again. To use "
+            "each string, declare it a category in a new model; to use their words, declare it a text"
+            for name, values in list(self._left_out.items())
+        ]
