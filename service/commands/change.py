@@ -18,7 +18,7 @@ from hinged.service import limits
 from hinged.service.commands.ask import Planned
 from hinged.service.commands.taking import revised
 from hinged.service.data.classes import Label, check_label, label_key
-from hinged.service.data.configuration import BESIDE, configured_anew, parse_configuration
+from hinged.service.data.configuration import BESIDE, configured_anew, differences, parse_configuration
 from hinged.service.data.examples import SERVER_ID
 from hinged.service.data.groups import FIXED
 from hinged.service.data.inputs import Inputs, content_of
@@ -286,7 +286,7 @@ def changed(base: dict[str, Any], changes: dict[str, Any], settings: Settings) -
 
 def in_place(model: Model, configuration: Configuration) -> bool:
     """Return whether the solver can adopt the configuration without being retrained."""
-    differ = {*configuration.differences(model.configuration)}
+    differ = {*differences(configuration, model.configuration)}
     if differ <= BESIDE:
         return True
     of_distance = configuration.kernel.family.distance is not None

@@ -139,6 +139,12 @@ def shown_configuration(configuration: Configuration, *, full: bool = False) -> 
     return shown
 
 
+def differences(configuration: Configuration, former: Configuration) -> list[str]:
+    """Return the names of the parts in which two configurations differ. Defaults of different solvers do not count."""
+    now, then = shown_configuration(configuration), shown_configuration(former)
+    return [part for part in now | then if now.get(part) != then.get(part)]
+
+
 @cache
 def _defaults(kind: type[Part]) -> dict[str, Any]:
     """Return the defaults of a part's parameters, as JSON."""

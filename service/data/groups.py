@@ -7,7 +7,8 @@ from typing import Any
 GROUPS: tuple[dict[str, Any], ...] = (
     {
         "title": "How it learns",
-        "about": "With the solver auto, a race finds solver and C. A higher C follows single examples more closely.",
+        "about": "With the solver auto, a race finds solver and C. To set C, choose a solver, such as lasvm. A higher "
+        "C follows single examples more closely.",
         "parts": ["solver", "kernel", "features", "classes", "class_weight"],
         "at_once": False,
     },

@@ -390,11 +390,6 @@ class Configuration(Part):
             )
         return self
 
-    def differences(self, other: Configuration) -> list[str]:
-        """Return the names of the parts in which two configurations differ."""
-        mine, theirs = self.model_dump(), other.model_dump()
-        return [part for part in {**mine, **theirs} if mine.get(part) != theirs.get(part)]
-
     def same_as(self, other: Configuration) -> bool:
         """Return whether both configurations mean the same. `==` would not distinguish the labels true and 1."""
         mine, theirs = ([label_key(label) for label in c.classes or ()] for c in (self, other))

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from hinged.service import limits
-from hinged.service.data.configuration import shown_configuration
+from hinged.service.data.configuration import differences, shown_configuration
 from hinged.service.data.examples import SERVER_ID
 from hinged.service.data.inputs import Inputs, content_of
 from hinged.service.data.parts import Configuration
@@ -135,7 +135,7 @@ class Model(State):
         """Adapt waiting candidates and predictions to the current configuration. Drop the candidates and predictions
         whose x the kernel does not accept. The mark of the coming event says what changed.
         """
-        self.curves = self.curves.changed_at(self.position + 1, self.configuration.differences(former))
+        self.curves = self.curves.changed_at(self.position + 1, differences(self.configuration, former))
         labels = self.configuration.labels
         self.pool.limit(labels.pool_max, self.at_ms)
         self.pending.limit(labels.pending_max, round(1000 * labels.pending_s), self.at_ms)

@@ -137,19 +137,20 @@ def test_texts_that_a_model_has_learned_are_predicted_even_if_they_all_differ(cl
     """A model of texts alone takes the column of texts, and no other."""
     said = [f"{('cheap offer', 'good meal')[k % 2]} {k}" for k in range(140)]
     columns = {"columns": {"words": {"type": "text"}}} if form == "named" else {}
-    client.create_model(form, kernel={"type": "linear"}, C=1, features={"type": form, "warmup": 20, **columns})
+    name = f"texts-{form}"
+    client.create_model(name, kernel={"type": "linear"}, C=1, features={"type": form, "warmup": 20, **columns})
     xs = [{"n": k % 9, "words": text} if form == "named" else text for k, text in enumerate(said)]
-    client.learn(form, [{"x": x, "y": "ab"[k % 2]} for k, x in enumerate(xs[:80])])
+    client.learn(name, [{"x": x, "y": "ab"[k % 2]} for k, x in enumerate(xs[:80])])
     path = tmp_path / "more.csv"
     path.write_text("n,words\n" + "".join(f"{k % 9},{text}\n" for k, text in enumerate(said[80:], 80)))
     page, roles = preview_of(tab, server, path)
     assert roles() == {"n": "feature", "words": "leave"}
-    page.get_by_label("Model", exact=True).select_option(form)
+    page.get_by_label("Model", exact=True).select_option(name)
     used = {"n": "feature", "words": "feature"} if form == "named" else {"n": "leave", "words": "text"}
     eventually(lambda: page.wait_for_timeout(20) or roles() == used)
     page.get_by_role("button", name="Predict").click()
     with page.expect_download() as download:
         page.get_by_role("button", name="Save as CSV").click()
     rows = list(csv.DictReader(download.value.path().read_text().splitlines()))
-    results = client.predict(form, [{"x": x} for x in xs[80:]])["results"]
+    results = client.predict(name, [{"x": x} for x in xs[80:]])["results"]
     assert [row["prediction"] for row in rows] == [result["prediction"] for result in results]

@@ -80,7 +80,8 @@ function Work({ model, annotator, leave }) {
   const classes = withNew(known, more);
   const declared = figures?.configuration.classes ?? null;
   const keys = keysOf(model, known); // in the model's order, which is the same for everybody; a typed label gets its key when the model knows it
-  const lease = present?.lease ?? null;
+  const lease = present?.lease ?? null, first = Boolean(question) && !classes.length;
+  useEffect(() => { if (first) field.current?.focus(); }, [first]); // the first label has no key
   useEffect(() => { if (lease && !undoing) announce(`Next question; ${now.waiting.length - 1} more ready`); }, [lease]);
 
   const act = {
@@ -205,7 +206,7 @@ function Work({ model, annotator, leave }) {
       <section class="card"><h2>Settings</h2>
         <label>Questions <select value=${strategy} onChange=${(e) => setStrategy(e.target.value)}>${Object.entries(STRATEGIES).map(([name, word]) => html`<option value=${name}>${word}</option>`)}</select></label>
         <p>Annotator <bdi>${annotator}</bdi> <button class="plain" onClick=${leave}>Change annotator</button></p>
-        ${may("admin") && html`<p><a href=${form(model, "show")}>How an x is shown</a></p>`}</section>
+        ${may("admin") && html`<p><a href=${form(model, "show")}>Show pictures or links</a></p>`}</section>
     </aside></div>
     ${open.keys && html`<${Keys} model=${model} classes=${classes} keys=${keys} changed=${again} close=${() => setOpen((was) => ({ ...was, keys: false }))} />`}`;
 }

@@ -26,7 +26,7 @@ export function Model({ model, fold, part }) {
   const { metrics } = figures, inputs = figures.novelty?.alarm, { curve } = history, rivals = Object.keys(shadows?.shadows ?? {});
   const x = overTime ? curve.at_ms.map((ms) => ms / 1000) : curve.examples;
   const marks = [...history.marks, ...history.snapshots.map((position) => ({ text: "snapshot", position, ...near(curve, position) }))]
-    .map((m) => ({ ...m, at: overTime ? m.at_ms / 1000 : m.examples }));
+    .map((m) => ({ ...m, text: m.text.split(":")[0], at: overTime ? m.at_ms / 1000 : m.examples }));
   const more = { marks, time: overTime }, usual = usualClass(metrics.confusion);
   const sources = SOURCES.filter((name) => curve[name].some((v) => v !== null));
   const said = standing({ figures, history, suspects });
@@ -56,12 +56,12 @@ export function Model({ model, fold, part }) {
     <${Fold} name="probabilities" title="Probabilities" wanted=${fold} said=${metrics.window.log_loss === null ? "" : `log loss ${figure(metrics.window.log_loss)}`}>
       <div class="grid"><${Chart} title="Log loss" data=${[x, curve.log_loss]} ...${more} series=${[{ name: "newest 1,000", k: 1 }]} /><${Reliability} bins=${metrics.reliability} /></div></${Fold}>
     <${Fold} name="happened" title="Drift and events" wanted=${fold} said=${history.marks.length ? plural(history.marks.length, "event") : ""}>
+      <${Happened} model=${model} history=${history} rivals=${rivals} drifted=${metrics.drift.flagged || metrics.alarm?.flagged} changed=${inputs?.flagged} again=${again} />
       <${Chart} title="Accuracy by source" asPercent=${true} ...${more} data=${[x, curve.fading, ...(sources.length > 1 ? sources : []).map((name) => curve[name])]}
         series=${["fading", ...(sources.length > 1 ? sources : [])].map((name, i) => ({ name, k: i + 1 }))} />
       ${metrics.alarm && history.alarm && html`<${AlarmPath} title="How close to an alarm" path=${history.alarm} level=${metrics.alarm.level}
         ...${more} at=${(n) => (overTime ? near(curve, n, "examples").at_ms / 1000 : n)} />`}
-      ${inputs && history.input_alarm && html`<${AlarmPath} title="How close to an alarm about inputs" path=${history.input_alarm} level=${inputs.level} of="x seen" />`}
-      <${Happened} model=${model} history=${history} rivals=${rivals} drifted=${metrics.drift.flagged || metrics.alarm?.flagged} changed=${inputs?.flagged} again=${again} /></${Fold}>
+      ${inputs && history.input_alarm && html`<${AlarmPath} title="How close to an alarm about inputs" path=${history.input_alarm} level=${inputs.level} of="x seen" />`}</${Fold}>
     ${rivals.length > 0 && html`<${Fold} name="challengers" title="Challengers" wanted=${fold} shown=${true} said=${plural(rivals.length, "challenger")}>
       <${Rivals} history=${history} overTime=${overTime} more=${more} /><${Challengers} model=${model} shadows=${shadows} again=${again} /></${Fold}>`}
     <${Fold} name="settings" title="Settings" wanted=${fold}><${Configuration} model=${model} part=${part} classes=${figures.classes} configuration=${figures.configuration} changed=${again} /></${Fold}>

@@ -6,7 +6,7 @@ import { percent, Warnings } from "./parts.js";
 import { SEPARATORS } from "./read.js";
 
 const SHOWN = 8; // number of rows in the preview
-const ROLES = { feature: "feature", text: "text (words as features)", category: "category", label: "label", id: "id", leave: "leave out" };
+const ROLES = { feature: "feature", text: "words of a text", category: "category", label: "label", id: "id", leave: "leave out" };
 const ONLY = { text: ["text"], category: ["text", "number"] }; // the types of the columns that may have a role; other roles are for all
 
 const cut = (name) => name.slice(0, 60);

@@ -101,12 +101,12 @@ function Suspect({ model, suspect, figures, settle, acts }) {
       ${x === undefined ? html`<p class="waiting">Loading…</p>` : html`<${Example} x=${x} show=${show} side=${160} most=${12} />`}</div>
     <div><p>The label is <b><${Name} of=${suspect.label} /></b>. The model predicts <b><${Name} of=${suspect.prediction} /></b>
         <span class="soft"> (margin ${figure(suspect.margin)}${suspect.reason === "set aside" ? ", set aside by the ramp loss" : ""})</span>.</p>
-      ${behind.length > 0 && html`<p class="soft">Examples behind the prediction, with their contributions:</p><${Neighbours} of=${behind} show=${show} />`}
       <${Problem} error=${error ?? missing ?? unsaid} />
       <div class="row"><button onClick=${keep}>Keep <b><${Name} of=${suspect.label} cut=${30} /></b><${Key} of="keep" active=${active} /></button>
         ${differs && html`<button onClick=${change}>Change to <b><${Name} of=${suspect.prediction} cut=${30} /></b><${Key} of="change" active=${active} /></button>`}
         <button onClick=${choose}>Choose another label<${Key} of="choose" active=${active} /></button>
-        <button class="plain quiet" onClick=${forget}>Forget example</button></div></div>
+        <button class="plain quiet" onClick=${forget}>Forget example</button></div>
+      ${behind.length > 0 && html`<p class="soft">Examples behind the prediction, with their contributions:</p><${Neighbours} of=${behind} show=${show} />`}</div>
     ${choosing && html`<${Dialog} title="Another label" close=${() => setChoosing(false)}><form class="row" onSubmit=${chosen}>
       <label>Label <input name="label" autofocus list=${`labels-${suspect.id}`} required maxlength="256" autocomplete="off" /></label>
       <datalist id=${`labels-${suspect.id}`}>${figures.classes.map((c) => html`<option value=${shownLabel(c)}></option>`)}</datalist>

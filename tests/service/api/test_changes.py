@@ -52,12 +52,12 @@ def test_a_mark_says_which_settings_changed(ask, server):
         model.learn(*(example([k / 9, k % 3], "ab"[k % 2], f"e{k}") for k in range(30)))
         client.change_model(model.name, costs={"a": {"b": 5}, "ask": 1}, receipts=True)
         client.wait(client.change_model(model.name, C=2, points_max=50))
-        client.wait(client.challenge(model.name, "s", half_life={"examples": 90}))
+        client.wait(client.challenge(model.name, "s", solver="smo"))
         client.promote(model.name, "s")
         client.wait(client.forget(model.name, "e3"))
         client.rollback(model.name, client.model(model.name)["position"] - 1)
         marks = client.history(model.name)["marks"]
-    words = ["settings changed: costs, receipts", "retrained: points max, C", "challenger promoted: half life"]
+    words = ["settings changed: costs, receipts", "retrained: points max, C", "challenger promoted: solver"]
     assert [mark["text"] for mark in marks] == [*words, "retrained", "taken back"]
     assert not any(mark["warns"] for mark in marks)
 
