@@ -385,6 +385,19 @@ def test_a_new_label_can_be_typed(client, ann):
 
 
 @pytest.mark.long
+def test_the_first_label_is_typed_without_a_click(client, server, tab):
+    client.create_model("first", kernel={"type": "rbf", "gamma": 1.0}, C=1, features={"type": "dense", "dim": 2})
+    client.offer("first", [{"id": f"c{k}", "x": [k, 1]} for k in range(3)])
+    one = tab(server.url)
+    page = one.label("first", "ann")
+    one.until("document.activeElement.name === 'label'")
+    page.keyboard.type("ham\n")
+    eventually(lambda: client.model("first")["classes"] == ["ham"])
+    page.locator(".answers kbd").wait_for()
+    one.answer("1")
+    eventually(lambda: client.model("first")["pool"]["answered"] == 2)
+
+
 def test_a_lost_connection_neither_loses_nor_doubles_an_answer(client, ann):
     model, one, page = ann
     shown = [one.answer("1")]
