@@ -393,7 +393,7 @@ def test_the_first_label_is_typed_without_a_click(client, server, tab):
     one.until("document.activeElement.name === 'label'")
     page.keyboard.type("ham\n")
     eventually(lambda: client.model("first")["classes"] == ["ham"])
-    page.locator(".answers kbd").wait_for()
+    page.locator(".answers kbd", has_text="1").wait_for()
     one.answer("1")
     eventually(lambda: client.model("first")["pool"]["answered"] == 2)
 
