@@ -51,6 +51,9 @@ def test_alerts_are_worked_off_with_and_without_a_label(client, server, tab, ala
     page.get_by_role("button", name=f"{first} was fraud", exact=True).click()
     eventually(lambda: client.model(alarmed)["alerts"]["waiting"] == 4)
     assert client.example(alarmed, first)["label"] == "fraud"
+    page.get_by_role("button", name="No, it was ok", exact=True).click()
+    page.get_by_text(f"{first} was ok.").wait_for()
+    eventually(lambda: client.example(alarmed, first)["label"] == "ok")
     page.get_by_role("button", name=f"{second} is done", exact=True).click()
     eventually(lambda: client.model(alarmed)["alerts"]["waiting"] == 3)
     assert client.model(alarmed)["examples"] == learned + 1
