@@ -167,7 +167,8 @@ class Curves:
         """Raise ValueError if a curve or a mark is later than this state."""
         for curve in (self.own, *self.shadows.values()):
             curve.check(position, examples, at_ms)
-        if any(mark.position > position or mark.examples > examples for mark in self.marks):
+        late = any(mark.position > position or mark.examples > examples for mark in self.marks)
+        if late or max(self.changed, default=0) > position + 1:  # the state in an event is the state before it
             raise ValueError(f"a mark is after position {position}")
 
 

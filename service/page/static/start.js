@@ -65,7 +65,7 @@ function Begin({ models }) {
       ${waiting.length ? html`<p>One key per example. The model asks for the labels from which it learns most.</p>
         <ul class="steps">${waiting.map((it) => html`<li key=${it.model}><a class="button" href=${link(it.model, "label")}>${plural(it.pool, "question")} of <bdi>${it.model}</bdi></a></li>`)}</ul>`
       : html`<p>No question waits. A file without labels fills the pool of a model; then you answer with one key per example.</p>`}</section>`}</div>
-    <${Fold} name="start-code" title="Send by code" said="curl, Python, JavaScript" shown=${models.length === 0}><${Programs} models=${serving} /></${Fold}>`;
+    ${(serving.length > 0 || may("admin")) && html`<${Fold} name="start-code" title="Send by code" said="curl, Python, JavaScript" shown=${models.length === 0}><${Programs} models=${serving} /></${Fold}>`}`;
 }
 
 export function Start() {

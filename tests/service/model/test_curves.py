@@ -116,6 +116,21 @@ def test_the_newest_marks_are_kept():
     assert [mark.position for mark in curves.marks] == list(range(1000 - limits.MARKS_KEPT, 1000))
 
 
+def test_the_newest_marks_say_what_changed_also_after_a_restart():
+    curves = Curves()
+    for k in range(1, 2 * limits.MARKS_KEPT):
+        curves = curves.changed_at(k, ["C", "half_life"])
+        curves.mark("reconfigured", k, 0, 0)
+    facts, arrays = curves.state()
+    then = Curves()
+    then.load(json.loads(json.dumps(facts)), arrays)
+    assert then.told() == curves.told()
+    assert {mark["text"] for mark in then.told()} == {"settings changed: C, half life"}
+    assert len(facts["changed"]) <= limits.MARKS_KEPT + 1
+    with pytest.raises(ValueError, match="after position"):
+        then.check(2 * limits.MARKS_KEPT - 3, 0, 0)
+
+
 @pytest.mark.parametrize(
     "forge",
     [
