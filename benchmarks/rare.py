@@ -29,7 +29,7 @@ MACHINES = {
     "race": {},
     "race, balanced": {"goal": "balanced"},
     "race, weight 20": {"class_weight": {"yes": 20}},
-    "race, rules 2": {"solver": "auto", "rules": 2},
+    "race, rules 4": {"solver": "auto", "rules": 4},
     "lasvm": {"solver": "lasvm"},
     "lasvm, C 10": {"solver": "lasvm", "C": 10},
     "lasvm-nc, C 10": {"solver": "lasvm-nc", "C": 10},

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import Any, Literal, NamedTuple
 
@@ -33,9 +33,10 @@ ARMS_MAX = 16  # maximum number of arms at the same time
 C_LEAST, C_MOST = 1e-3, 100.0
 GAMMA_LEAST, GAMMA_MOST = 4.0**-4, 4.0**4
 HALF_LIFE_LEAST, HALF_LIFE_MOST = 250, 16_000
+RULES = 5  # newest version of the race's rules
 FORMER_FIELDS = 4  # number of fields of a setting in the states of a race with rules 1 and 2
 STEEP, STEEP_LAPLACIAN = 10.0, 2.5
-"""Largest product of the factors C and gamma of an arm with the ramp. Above it, an arm is slow."""
+"""Largest product of the factors C and gamma of an arm with the ramp, with rules up to 4. Above it, an arm was slow."""
 SLOW = 1000  # half-life from which an arm counts as one that forgets slowly
 OWN = -1  # code for the race's kernel
 
@@ -54,21 +55,21 @@ class Setting(NamedTuple):
     ramp: bool = False
     kernel: int = OWN
 
-    @property
-    def allowed(self) -> bool:
-        """Whether a race may use this setting."""
+    def allowed(self, rules: int = RULES) -> bool:
+        """Return whether a race with these rules may use this setting."""
         fading = self.half_life == 0 or HALF_LIFE_LEAST <= self.half_life <= HALF_LIFE_MOST
-        ramp = not self.ramp or (self.half_life == 0 and self.C * self.gamma <= self._steep)
+        ramp = not self.ramp or (self.half_life == 0 and not self.is_steep(rules))
         known = self.kernel in {OWN, LAPLACIAN}
         return known and C_LEAST <= self.C <= C_MOST and GAMMA_LEAST <= self.gamma <= GAMMA_MOST and fading and ramp
 
-    def of_gamma(self, gamma: float) -> Setting:
+    def of_gamma(self, gamma: float, rules: int) -> Setting:
         """Return the setting with another gamma. The ramp is switched off if it is too steep for that gamma."""
-        return self._replace(gamma=gamma, ramp=self.ramp and self.C * gamma <= self._steep)
+        found = self._replace(gamma=gamma)
+        return found._replace(ramp=self.ramp and not found.is_steep(rules))
 
-    @property
-    def _steep(self) -> float:
-        return STEEP_LAPLACIAN if self.kernel == LAPLACIAN else STEEP
+    def is_steep(self, rules: int) -> bool:
+        """Return whether the ramp would make this arm slow, by rules without a bound on the arm's steps."""
+        return rules < 5 and self.C * self.gamma > (STEEP_LAPLACIAN if self.kernel == LAPLACIAN else STEEP)
 
     @property
     def forgets(self) -> Literal[0, 1, 2]:
@@ -85,6 +86,9 @@ RADIAL = (
 )
 """The first arms for a kernel of a distance. The very first arm leads until answers have been counted."""
 
+RARE = Setting(10.0, 1.0, ramp=True, kernel=LAPLACIAN)
+"""The arm that is favoured where one class is rare (standings.py)."""
+
 ABSOLUTE = tuple(
     setting._replace(kernel=LAPLACIAN)
     for setting in (
@@ -92,18 +96,30 @@ ABSOLUTE = tuple(
         *(Setting(3.0, 1.0, half_life) for half_life in (1000, 250)),
     )
 )
-BOTH = (*(setting for setting in RADIAL if setting not in {Setting(1.0, 4.0), Setting(10.0, 16.0)}), *ABSOLUTE)
+FORMER_BOTH = (*(setting for setting in RADIAL if setting not in {Setting(1.0, 4.0), Setting(10.0, 16.0)}), *ABSOLUTE)
 """The first arms if Laplacian arms race beside RBF arms. They replace two RBF arms with a large gamma."""
+BOTH = (*FORMER_BOTH, RARE)
 
 OTHER = (Setting(1.0), Setting(0.01), Setting(0.1), Setting(10.0), Setting(3.0, half_life=1000))
 """The first arms for any other kernel. Its norms depend on gamma, so all first arms have the same gamma."""
 
 
-def first_settings(kernel: Kernel, *, both: bool = True) -> tuple[Setting, ...]:
-    """Return the settings of the arms with which a race begins. both: whether Laplacian arms join RBF arms."""
+def has_both(kernel: Kernel, rules: int) -> bool:
+    """Return whether Laplacian arms race beside the arms of this kernel."""
+    return kernel.code == RBF and rules > 2
+
+
+def first_settings(kernel: Kernel, rules: int = RULES) -> tuple[Setting, ...]:
+    """Return the settings of the arms with which a race with these rules begins."""
     if not is_radial(kernel):
         return OTHER
-    return BOTH if both and kernel.code == RBF else RADIAL
+    return RADIAL if not has_both(kernel, rules) else BOTH if rules > 4 else FORMER_BOTH
+
+
+def favoured(settings: Sequence[Setting], kernel: Kernel) -> int:
+    """Return the index of the arm that is favoured where one class is rare, or -1."""
+    rare = RARE if kernel.code == RBF else RARE._replace(kernel=OWN)
+    return settings.index(rare) if rare in settings else -1
 
 
 def settings_of(array: Array) -> list[Setting]:
@@ -116,24 +132,27 @@ def settings_of(array: Array) -> list[Setting]:
     ]
 
 
-def read_settings(array: Array, kernel: Kernel, *, both: bool) -> list[Setting]:
-    """Read the settings of a state. Raise ValueError if a race with this kernel cannot reach them."""
+def read_settings(array: Array, kernel: Kernel, rules: int) -> list[Setting]:
+    """Read the settings of a state. Raise ValueError if a race with this kernel and rules cannot reach them."""
     found = settings_of(array)
     if not 0 < len(found) <= ARMS_MAX or len(set(found)) < len(found):
         raise ValueError(f"there must be 1 to {ARMS_MAX} different arms, got {found}")
-    radial, both = is_radial(kernel), both and kernel.code == RBF
-    wrong = [s for s in found if not s.allowed or (s.gamma != 1.0 and not radial) or (s.kernel != OWN and not both)]
+    radial, both = is_radial(kernel), has_both(kernel, rules)
+    wrong = [
+        s for s in found if not s.allowed(rules) or (s.gamma != 1.0 and not radial) or (s.kernel != OWN and not both)
+    ]
     if wrong:
         raise ValueError(f"a race has no arm of {wrong[0]}")
     return found
 
 
-def near(setting: Setting, kernel: Kernel, *, both: bool = True) -> Iterator[Setting]:
+def near(setting: Setting, kernel: Kernel, rules: int = RULES) -> Iterator[Setting]:
     """Yield the settings that are one step away from a setting, the most promising first."""
     C, gamma, half_life = setting[:3]
     if is_radial(kernel):
-        yield from (setting._replace(ramp=True), setting.of_gamma(4.0 * gamma), setting.of_gamma(gamma / 4.0))
-    if both and kernel.code == RBF:
+        yield setting._replace(ramp=True)
+        yield from (setting.of_gamma(factor * gamma, rules) for factor in (4.0, 0.25))
+    if has_both(kernel, rules):
         yield setting._replace(kernel=OWN) if setting.kernel == LAPLACIAN else setting._replace(kernel=LAPLACIAN)
     if half_life:
         yield from (setting._replace(half_life=half_life * 4), setting._replace(half_life=half_life // 4))

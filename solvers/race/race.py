@@ -29,14 +29,25 @@ from hinged.solvers.core.reports import (
     untold,
 )
 from hinged.solvers.core.rows import Rows
-from hinged.solvers.core.solver import CACHE_BYTES, Solver, class_numbers, seen_without
+from hinged.solvers.core.solver import CACHE_BYTES, Solver, class_numbers, columns_of, seen_without
 from hinged.solvers.core.states import COUNT_MAX, State, StateReader, check_learned
 from hinged.solvers.dual.gap import GapSVM
 from hinged.solvers.dual.lasvm import LASVM
-from hinged.solvers.race.arms import C_MOST, FORMER_FIELDS, Arm, Setting, first_settings, near, read_settings
+from hinged.solvers.race.arms import (
+    C_MOST,
+    FORMER_FIELDS,
+    RULES,
+    Arm,
+    Setting,
+    favoured,
+    first_settings,
+    near,
+    read_settings,
+)
 from hinged.solvers.race.evidence import avoided, evidence_of
 from hinged.solvers.race.late import LATE, SERIALS, credit_of, kept_answers
 from hinged.solvers.race.leaving import MOST, staying
+from hinged.solvers.race.ranking import Ranking
 from hinged.solvers.race.standings import (
     accuracies,
     count,
@@ -63,13 +74,15 @@ class Race(Solver):
     """LASVM that finds C, gamma, half-life and loss while it learns.
 
     kernel, C: each arm multiplies gamma and C by its own factors. points_max, when_full: apply to each arm. rules:
-    version of the race's rules. With 4, an arm with the ramp loss takes few steps for an example (arms.py). From 3 on,
-    Laplacian arms race beside the arms of an RBF kernel, and the best arm that forgets fast, slowly and never stays.
-    Where one class is rare the race takes more examples to decide. If a label comes late, what an arm answered when it
-    was asked counts (late.py). From 2 on, answers count by weight, and arms that fade learn only in the first epoch: in
-    a further epoch, faded examples would regain their full weight. With 1, all answers count the same, and all arms
-    learn in further epochs. goal: "balanced" counts an answer by the rarity of its class, and "cost" by what errors
-    cost (evidence.py). Other parameters: as in LASVM; an arm may use a smaller idle_max.
+    version of the race's rules. With 5, where one class is rare, one arm is favoured (standings.py), and if accuracy is
+    the goal, it counts how high an arm ranks an example of that class (ranking.py). From 4 on, an arm with the ramp
+    loss takes few steps for an example (arms.py). From 3 on, Laplacian arms race beside the arms of an RBF kernel, and
+    the best arm that forgets fast, slowly and never stays. Where one class is rare the race takes more examples to
+    decide. If a label comes late, what an arm answered when it was asked counts (late.py). From 2 on, answers count by
+    weight, and arms that fade learn only in the first epoch: in a further epoch, faded examples would regain their full
+    weight. With 1, all answers count the same, and all arms learn in further epochs. goal: "balanced" counts an answer
+    by the rarity of its class, and "cost" by what errors cost (evidence.py). Other parameters: as in LASVM; an arm may
+    use a smaller idle_max.
     """
 
     fades: ClassVar[bool] = True
@@ -84,13 +97,13 @@ class Race(Solver):
         rules: Annotated[
             int,
             Ge(1),
-            Le(4),
+            Le(RULES),
             Since(1),
-            "4: arms with the ramp loss take few steps for an example; 3: Laplacian arms race beside the arms of an "
-            "RBF kernel; if a label comes late, earlier answers count; "
-            "2: answers count by weight, and arms that fade learn in the first epoch only; 1: all answers count the "
-            "same, and all arms learn in further epochs",
-        ] = 4,
+            "5: where one class is rare, one arm is favoured, and ranks count; 4: arms with the ramp loss take few "
+            "steps for an example; 3: Laplacian arms race beside the arms of an RBF kernel; if a label comes late, "
+            "earlier answers count; 2: answers count by weight, and arms that fade learn in the first epoch only; "
+            "1: all answers count the same, and all arms learn in further epochs",
+        ] = RULES,
         goal: Annotated[
             Literal["accuracy", "balanced", "cost"],
             Since("accuracy"),
@@ -111,10 +124,11 @@ class Race(Solver):
         self.patience = PATIENCE  # evidence from one opening to the next
         self.unjudged = 0.0  # evidence since the race was opened that has not judged every arm (late.py)
         self.changed = 0.0  # evidence since then for which an arm's answer changed before the label came
-        settings = first_settings(kernel, both=not self.former)
+        settings = first_settings(kernel, rules)
         self.arms = [self._new_arm(setting, serial) for serial, setting in enumerate(settings)]
         self.joined = len(self.arms)  # arms that have ever joined
         self.standings = new_standings(len(self.arms))
+        self.ranking = Ranking(len(self.arms), 0)
         self.led = self.arms[0].setting  # the leader's setting at the last opening
 
     def _new_arm(self, setting: Setting, serial: int) -> Arm:
@@ -147,7 +161,7 @@ class Race(Solver):
             machine.add_class(weight)
 
     def _add_columns(self, classes: int) -> None:
-        pass  # the arms add the columns
+        self.ranking = Ranking(len(self.arms), columns_of(classes))  # the arms add their own columns
 
     def weigh(self, weight: float) -> None:
         """Give the examples learned from now on this weight, in every arm."""
@@ -238,7 +252,7 @@ class Race(Solver):
         elif self.goal == "cost" and self.costs is not None:
             worst, shares = avoided(self.costs, classes)
             right, weights = shares[np.arange(len(rows)), numbers].T, self.weight * worst
-        leaders = self._count(right, classes, weights, evidence, asked, shares)
+        leaders = self._count(right, scores, classes, weights, evidence, asked, shares)
         self.seen = self.seen + np.bincount(classes, minlength=self.classes)
         self.learned += len(rows)
         for each in evidence.tolist():
@@ -265,21 +279,27 @@ class Race(Solver):
     def _count(
         self,
         right: Array,
+        scores: Array,
         classes: Array,
         weights: Array,
         evidence: Array,
         asked: Sequence[bytes | None] | None,
         shares: Array | None,
     ) -> Array:
-        """Count the answers of a batch, right (m, A). Return the leader before each example (m,)."""
-        if asked is None:
-            return count(self.standings, right, weights, evidence, self.learned)
-        credit, judges = credit_of(right, classes, [arm.serial for arm in self.arms], asked, shares)
-        for each in evidence[~judges].tolist():
-            self.unjudged += each
-        for each in evidence[(~np.isclose(credit, right)).any(axis=1)].tolist():
-            self.changed += each
-        return count(self.standings, credit, weights, evidence, self.learned)
+        """Count the answers of a batch, right (m, A), scores (A, m, columns). Return the leader before each example."""
+        credit = right
+        if asked is not None:
+            credit, judges = credit_of(right, classes, [arm.serial for arm in self.arms], asked, shares)
+            for each in evidence[~judges].tolist():
+                self.unjudged += each
+            for each in evidence[(~np.isclose(credit, right)).any(axis=1)].tolist():
+                self.changed += each
+        if self.rules < 5:
+            return count(self.standings, credit, weights, evidence, self.learned)
+        if self.goal == "accuracy":
+            credit = self.ranking.add(scores, classes, self.seen, evidence, credit)
+        first = favoured([arm.setting for arm in self.arms], self.kernel)
+        return count(self.standings, credit, weights, evidence, self.learned, first)
 
     def _learn_again(self, rows: Rows, classes: Array, keys: Array) -> Array:
         """Learn a batch of a further epoch.
@@ -301,6 +321,7 @@ class Race(Solver):
         stay = staying(self.standings, kinds, since, late=late, former=self.former)
         if len(stay) < len(self.arms):
             self.standings = kept(self.standings, np.array(stay, np.int64))
+            self.ranking.take(np.array(stay, np.int64))
             self.arms = [self.arms[a] for a in stay]
 
     def _open(self) -> None:
@@ -309,16 +330,17 @@ class Race(Solver):
         They learn the leader's points and start with the leader's record.
         """
         there = {arm.setting for arm in self.arms}
-        steps = list(near(self.leader.setting, self.kernel, both=not self.former))
+        steps = list(near(self.leader.setting, self.kernel, self.rules))
         first = NEWCOMERS * self.openings
         turn = [steps[(first + k) % len(steps)] for k in range(len(steps))]
-        coming = [step for step in turn if step.allowed and step not in there][:NEWCOMERS]
+        coming = [step for step in turn if step.allowed(self.rules) and step not in there][:NEWCOMERS]
         for setting in coming:
             arm = self._new_arm(setting, self.joined)
             self.joined += 1
             arm.learn_from(self.leader)
             arm.machine.weigh(self.weight)
             self.arms.append(arm)
+        self.ranking.take(np.append(np.arange(len(there)), np.full(len(coming), self.standings.leader[0])))
         self.standings = joined_by(self.standings, len(coming))
         self.opened, self.openings = self.evidence, self.openings + 1
         self.unjudged = self.changed = 0.0
@@ -428,7 +450,7 @@ class Race(Solver):
 
     def memory_bytes(self) -> int:
         """Return the memory of all arms, in bytes."""
-        return sum(machine.memory_bytes() for machine in self.machines)
+        return sum(machine.memory_bytes() for machine in self.machines) + self.ranking.recent.nbytes
 
     # -- state ----------------------------------------------------------------------------------------------------
 
@@ -442,6 +464,7 @@ class Race(Solver):
             "seen": self.seen.copy(),
             "weights": self.weights.copy(),
             **state_of(self.standings),
+            **self.ranking.state(),
         }
         if not self.former:
             found["evidence"] = np.array([self.opened, self.looked, self.evidence])
@@ -458,10 +481,10 @@ class Race(Solver):
         """
         checked = StateReader(state)
         settings = read_settings(
-            checked.take("settings", np.float64, (None, None), -1.0, COUNT_MAX), self.kernel, both=not self.former
+            checked.take("settings", np.float64, (None, None), -1.0, COUNT_MAX), self.kernel, self.rules
         )
         (led,) = read_settings(
-            checked.take("led", np.float64, (None,), -1.0, COUNT_MAX)[None, :], self.kernel, both=not self.former
+            checked.take("led", np.float64, (None,), -1.0, COUNT_MAX)[None, :], self.kernel, self.rules
         )
         learned, opened, openings, patience = checked.take("counts", np.int64, (4,), 0, COUNT_MAX).tolist()
         evidence = np.array([opened, learned // LOOK * LOOK, learned], np.float64)
@@ -476,13 +499,15 @@ class Race(Solver):
         standings = read_standings(checked, len(settings), learned)
         seen, weights = self._read_seen(checked)
         check_learned(seen, learned)
+        ranking = Ranking(len(settings), columns_of(weights.size))
+        ranking.load(checked)
         arms = [self._new_arm(*each) for each in zip(settings, serials, strict=True)]
         for a, arm in enumerate(arms):
             prefix = f"{a}."
             arm.machine.load({name[len(prefix) :]: x for name, x in state.items() if name.startswith(prefix)})
             if arm.machine.weights.tolist() != weights.tolist():
                 raise ValueError("all arms must have the race's weights of the classes")
-        self.arms, self.standings = arms, standings
+        self.arms, self.standings, self.ranking = arms, standings, ranking
         self.unjudged, self.changed, self.joined = unjudged, changed, joined
         self.seen, self.weights = seen, weights
         self.learned, self.openings = learned, openings

@@ -31,6 +31,9 @@ LEAD = 0.5
 DOUBT = 0.7
 DOUBT_MAX = 2.0
 BEHIND = 3.0  # number of correct answers by which a new arm starts behind the leader
+AHEAD = 2.0
+"""Number of correct answers that the favoured arm gets for nothing where one class is very rare. The more evidence an
+example is, the fewer, and none from full evidence on."""
 
 
 @handed
@@ -55,7 +58,7 @@ def new_standings(arms: int) -> Standings:
 
 
 @compiled
-def add(standings, credit, weights, evidence, weighted, leaders):
+def add(standings, credit, weights, evidence, favoured, weighted, leaders):
     """Count the answers of a batch: see `count`. weighted: whether a weight or an evidence so far was other than 1."""
     correct, ahead, leader, weighed = standings
     arms, answer = correct.shape[0], 1.0
@@ -71,26 +74,30 @@ def add(standings, credit, weights, evidence, weighted, leaders):
             correct[a] = fading * correct[a] + weight * credit[r, a]
             for b in range(arms):
                 ahead[a, b] = fading * ahead[a, b] + weight * max(0.0, credit[r, a] - credit[r, b])
+        free = AHEAD * (1.0 - evidence[r]) * answer
         for a in range(arms):
             apart = (ahead[a, leader[0]] + ahead[leader[0], a]) * answer
-            if correct[a] > correct[leader[0]] + LEAD * answer + min(DOUBT * math.sqrt(apart), DOUBT_MAX * answer):
+            lead = correct[a] - correct[leader[0]] + free * ((a == favoured) - (leader[0] == favoured))
+            if lead > LEAD * answer + min(DOUBT * math.sqrt(apart), DOUBT_MAX * answer):
                 leader[0] = a
 
 
-def count(standings: Standings, credit: Array, weights: Array, evidence: Array, examples: int) -> Array:
+def count(
+    standings: Standings, credit: Array, weights: Array, evidence: Array, examples: int, favoured: int = -1
+) -> Array:
     """Count the answers of a batch: credit (m, A), with weights (m,) and evidence (m,).
 
-
-    Return the leader before each example (m,). examples: number of examples counted before.
+    Return the leader before each example (m,). examples: number of examples counted before. favoured: the arm that is
+    favoured where one class is rare; -1 for none.
     """
     credit, weights = np.ascontiguousarray(credit, np.float64), np.clip(weights, LIGHTEST, HEAVIEST)
     leaders, first = np.empty(len(credit), np.int64), 0
     if not standings.weighed.any():
         first = int(np.argmax(np.append((weights != 1.0) | (evidence != 1.0), True)))
-        add(standings, credit[:first], weights[:first], evidence[:first], False, leaders[:first])
+        add(standings, credit[:first], weights[:first], evidence[:first], favoured, False, leaders[:first])
         if first < len(credit):
             standings.weighed[:] = total_of(examples + first)
-    add(standings, credit[first:], weights[first:], evidence[first:], True, leaders[first:])
+    add(standings, credit[first:], weights[first:], evidence[first:], favoured, True, leaders[first:])
     return leaders
 
 

@@ -36,7 +36,7 @@ EVERY = {"delta_min": 0}
 RAMP_EVERY = RAMP | EVERY
 PAPER_TRACKING = {"draws": 1, "delta_max": None}
 FORMER = {"nearest": 3}
-FORMER_RACES = [{"rules": 2}, {"rules": 3}]
+FORMER_RACES = [{"rules": 2}, {"rules": 3}, {"rules": 4}]
 VARIANTS = [
     *((name, RAMP if name in ("lasvm-nc", "lasvm-i") else {}) for name in SOLVERS),
     ("lasvm", PAPER),

@@ -52,7 +52,7 @@ def test_another_configuration_of_a_model_is_a_conflict_that_shows_the_present_o
 @pytest.mark.parametrize(
     ("said", "more"),
     [
-        ({}, {"solver": "auto", "rules": 4, "goal": "accuracy"}),
+        ({}, {"solver": "auto", "rules": 5, "goal": "accuracy"}),
         (
             {"solver": "lasvm"},
             {

@@ -38,9 +38,9 @@ def counted(X, classes, costs, *, late, monkeypatch):
     told = []
     count = module.count
 
-    def noted(standings, credit, weights, evidence, learned):
+    def noted(standings, credit, weights, evidence, learned, favoured):
         told.append((np.array(credit, float), np.array(weights), evidence.copy()))
-        return count(standings, credit, weights, evidence, learned)
+        return count(standings, credit, weights, evidence, learned, favoured)
 
     monkeypatch.setattr(module, "count", noted)
     stream = raced(X, classes, goal="cost", announced=3)

@@ -19,6 +19,7 @@ from hinged.solvers.race.evidence import ENOUGH, RAREST, evidence_of
 from hinged.solvers.race.leaving import MOST, SURELY, SURELY_LATE, staying
 from hinged.solvers.race.race import LOOK, NEWCOMERS, PATIENCE
 from hinged.solvers.race.standings import (
+    AHEAD,
     BEHIND,
     DOUBT,
     DOUBT_MAX,
@@ -50,7 +51,7 @@ def wavy(n, seed=0, noise=0.1):
 
 
 def raced(X, classes, batch=40, **parameters):
-    return stream_of("auto", X, classes, kernel=RBF, batch=batch, **{"C": 1.0, "announced": 2, **parameters})
+    return stream_of("auto", X, classes, batch=batch, **{"kernel": RBF, "C": 1.0, "announced": 2, **parameters})
 
 
 @pytest.mark.parametrize("classes", [2, 4])
@@ -69,8 +70,10 @@ def test_arms_on_several_cores_give_the_same_bits(classes):
     assert len(alone.arms) > 1
 
 
-def led(right, weights, evidence=None):
+def led(right, weights, evidence=None, favoured=-1):
     """Compute the standings by a plain loop over the rows of right (m, A), bool or credit, their weights and evidence.
+
+    favoured: the arm that is ahead by AHEAD answers, less by the evidence of the example.
 
     Return the leader before each answer; at the end correct, ahead and leader; the value of an answer; and sum w.
     """
@@ -89,7 +92,9 @@ def led(right, weights, evidence=None):
         answer = squares / total if r >= first else 1.0
         for a in range(arms):
             apart = answer * (ahead[a, leader] + ahead[leader, a])
-            if correct[a] > correct[leader] + LEAD * answer + min(DOUBT * np.sqrt(apart), DOUBT_MAX * answer):
+            given = AHEAD * (1.0 - evidence[r]) * answer
+            lead = correct[a] - correct[leader] + given * ((a == favoured) - (leader == favoured))
+            if lead > LEAD * answer + min(DOUBT * np.sqrt(apart), DOUBT_MAX * answer):
                 leader = a
     return np.array(leaders, np.int64), (correct, ahead, leader), answer, total
 
@@ -217,14 +222,15 @@ def test_points_without_a_coefficient_stay_for_a_while_and_less_long_in_a_fading
             assert arm.machine.live <= min(bound, most)
 
 
-def test_a_newcomer_too_steep_for_the_ramp_gets_the_hinge():
-    steps = list(near(Setting(10.0, 1.0, ramp=True), RBF))
-    assert Setting(10.0, 4.0) in steps
-    assert Setting(10.0, 0.25, ramp=True) in steps
-    assert next(near(Setting(1.0, 4.0), RBF)) == Setting(1.0, 4.0, ramp=True)
-    for setting in first_settings(RBF):
-        assert setting.allowed
-        assert all(step.allowed or step.ramp or step.half_life for step in near(setting, RBF))
+def test_a_newcomer_too_steep_for_the_ramp_got_the_hinge_by_former_rules():
+    for rules in (4, 5):
+        steps = list(near(Setting(10.0, 1.0, ramp=True), RBF, rules))
+        assert Setting(10.0, 4.0, ramp=rules > 4) in steps
+        assert Setting(10.0, 0.25, ramp=True) in steps
+        assert next(near(Setting(1.0, 4.0), RBF, rules)) == Setting(1.0, 4.0, ramp=True)
+        for setting in first_settings(RBF, rules):
+            assert setting.allowed(rules)
+            assert all(step.allowed(rules) or step.ramp or step.half_life for step in near(setting, RBF, rules))
 
 
 @pytest.mark.parametrize("rules", [1, 2])
@@ -238,7 +244,7 @@ def test_a_race_by_former_rules_has_arms_of_one_kernel_and_its_state_has_four_fi
     for setting in (Setting(1.0, kernel=LAPLACIAN), Setting(1.0, kernel=7)):
         wrong = np.vstack((race.solver.state()["settings"][:1], setting[:4]))
         with pytest.raises(ValueError, match=r"has no arm|a setting must be"):
-            read_settings(np.hstack((wrong, [[-1.0], [setting.kernel]])), RBF, both=False)
+            read_settings(np.hstack((wrong, [[-1.0], [setting.kernel]])), RBF, 2)
 
 
 def test_arms_with_the_ramp_take_few_steps_for_an_example_and_all_by_former_rules():
@@ -333,6 +339,29 @@ def test_where_one_class_is_rare_arms_stay_until_enough_of_it_has_been_seen():
     same(half.solver.state(), again.solver.state())
 
 
+@pytest.mark.parametrize("kernel", [RBF, make_kernel("laplacian", 0.5)])
+def test_where_one_class_is_rare_the_favoured_arm_leads_until_another_is_surely_better(kernel):
+    X, classes = rare(400, 0)
+    race = raced(X, classes, kernel=kernel).learn()
+    machine = race.solver.leader.machine
+    assert (race.solver.leader.solver, machine.C, machine.kernel.code, machine.kernel.gamma) == (
+        "lasvm-nc",
+        10.0,
+        LAPLACIAN,
+        kernel.gamma,
+    )
+    for rules in (2, 4):
+        assert raced(X, classes, kernel=kernel, rules=rules).learn().solver.leader.setting == first_settings(kernel)[0]
+    standings = race.solver.standings
+    place = int(standings.leader[0])
+    credit = np.ones((6, len(race.solver.arms)))
+    credit[:, place] = 0.0
+    credit[:, place - 1] = 1.0
+    leaders = count(standings, credit, np.ones(6), np.full(6, 0.1), 400, place)
+    assert leaders[0] == leaders[1] == place
+    assert standings.leader[0] != place
+
+
 ANSWERS = st.lists(
     st.tuples(
         st.lists(st.booleans(), min_size=4, max_size=4),
@@ -343,20 +372,26 @@ ANSWERS = st.lists(
 )
 
 
-@given(answers=ANSWERS, alike=st.booleans(), some=st.sets(st.integers(0, 3), min_size=1), cut=st.integers(0, 60))
+@given(
+    answers=ANSWERS,
+    alike=st.booleans(),
+    some=st.sets(st.integers(0, 3), min_size=1),
+    cut=st.integers(0, 60),
+    favoured=st.integers(-1, 3),
+)
 @settings(deadline=None)
-def test_counts_and_leaders_are_those_of_a_plain_loop(answers, alike, some, cut):
+def test_counts_and_leaders_are_those_of_a_plain_loop(answers, alike, some, cut, favoured):
     right = np.array([row for row, _, _ in answers], bool).reshape(-1, 4)
     weights = np.array([1.0 if alike else weight for _, weight, _ in answers])
     evidence = np.array([1.0 if alike else each for _, _, each in answers])
     standings, whole = new_standings(4), new_standings(4)
     arrays = right, weights, evidence
     parts = (*(a[:cut] for a in arrays), 0), (*(a[cut:] for a in arrays), min(cut, len(right)))
-    leaders = np.concatenate([count(standings, *part) for part in parts])
-    assert np.array_equal(count(whole, right, weights, evidence, 0), leaders)
+    leaders = np.concatenate([count(standings, *part, favoured) for part in parts])
+    assert np.array_equal(count(whole, right, weights, evidence, 0, favoured), leaders)
     same(state_of(whole), state_of(standings))
     assert ("weighed" in state_of(standings)) == bool(((weights != 1.0) | (evidence != 1.0)).any())
-    expected, (correct, ahead, leader), answer, total = led(right, weights, evidence)
+    expected, (correct, ahead, leader), answer, total = led(right, weights, evidence, favoured)
     assert np.array_equal(leaders, expected)
     assert standings.leader[0] == leader
     assert np.array_equal(standings.correct, correct)
