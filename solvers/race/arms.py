@@ -35,8 +35,11 @@ GAMMA_LEAST, GAMMA_MOST = 4.0**-4, 4.0**4
 HALF_LIFE_LEAST, HALF_LIFE_MOST = 250, 16_000
 RULES = 5  # newest version of the race's rules
 FORMER_FIELDS = 4  # number of fields of a setting in the states of a race with rules 1 and 2
-STEEP, STEEP_LAPLACIAN = 10.0, 2.5
-"""Largest product of the factors C and gamma of an arm with the ramp, with rules up to 4. Above it, an arm was slow."""
+STEEP, STEEP_FORMER = 10.0, 2.5
+"""Largest product of the factors C and gamma of an arm with the ramp. Above it, an arm is slow.
+
+STEEP_FORMER: the same of a Laplacian arm, with rules up to 4.
+"""
 SLOW = 1000  # half-life from which an arm counts as one that forgets slowly
 OWN = -1  # code for the race's kernel
 
@@ -68,8 +71,8 @@ class Setting(NamedTuple):
         return found._replace(ramp=self.ramp and not found.is_steep(rules))
 
     def is_steep(self, rules: int) -> bool:
-        """Return whether the ramp would make this arm slow, by rules without a bound on the arm's steps."""
-        return rules < 5 and self.C * self.gamma > (STEEP_LAPLACIAN if self.kernel == LAPLACIAN else STEEP)
+        """Return whether the ramp would make this arm slow."""
+        return self.C * self.gamma > (STEEP_FORMER if rules < 5 and self.kernel == LAPLACIAN else STEEP)
 
     @property
     def forgets(self) -> Literal[0, 1, 2]:

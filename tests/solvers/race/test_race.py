@@ -222,15 +222,16 @@ def test_points_without_a_coefficient_stay_for_a_while_and_less_long_in_a_fading
             assert arm.machine.live <= min(bound, most)
 
 
-def test_a_newcomer_too_steep_for_the_ramp_got_the_hinge_by_former_rules():
+def test_a_newcomer_too_steep_for_the_ramp_gets_the_hinge():
     for rules in (4, 5):
         steps = list(near(Setting(10.0, 1.0, ramp=True), RBF, rules))
-        assert Setting(10.0, 4.0, ramp=rules > 4) in steps
+        assert Setting(10.0, 4.0) in steps
         assert Setting(10.0, 0.25, ramp=True) in steps
         assert next(near(Setting(1.0, 4.0), RBF, rules)) == Setting(1.0, 4.0, ramp=True)
         for setting in first_settings(RBF, rules):
             assert setting.allowed(rules)
             assert all(step.allowed(rules) or step.ramp or step.half_life for step in near(setting, RBF, rules))
+        assert arms.RARE.allowed(rules) == (rules > 4)
 
 
 @pytest.mark.parametrize("rules", [1, 2])
