@@ -15,6 +15,7 @@ from __future__ import annotations
 import logging
 import math
 import random
+import ssl
 import time
 from collections.abc import Generator, Mapping
 from dataclasses import dataclass, field, replace
@@ -150,8 +151,10 @@ class Destination:
         """Return the request, addressed to this target."""
         if self._model is None:
             return send
-        owner = self._owners.get(self._model, self._url)
-        return replace(send, url=owner + send.url.removeprefix(self._url), headers=PREFER)
+        owner = self._owners.get(self._model)
+        if owner == self._url:  # this client does not trust the owner
+            return send
+        return replace(send, url=(owner or self._url) + send.url.removeprefix(self._url), headers=PREFER)
 
     def leads_on(self, outcome: Outcome) -> bool:
         """Return whether to send the same request to a different server: to the named owner, or to the first server if
@@ -162,15 +165,26 @@ class Destination:
         if isinstance(outcome, httpx.Response):
             owner = owner_named(outcome.status_code, outcome.headers)
             if owner is not None:
-                self._owners[self._model] = owner
+                self._owners.pop(self._model, None)
+                if owner != self._url:
+                    self._owners[self._model] = owner
                 return True
             if outcome.status_code not in NO_SERVER:
                 return False
-        if self._owners.pop(self._model, None) is None:
+        if self._owners.pop(self._model, self._url) == self._url:
             return False
-        if not isinstance(outcome, httpx.Response):
+        if _is_untrusted(outcome):  # until the owner changes, later calls need not try either
+            self._owners[self._model] = self._url
+        elif not isinstance(outcome, httpx.Response):
             self._model = None  # this client cannot reach the owner: let the server forward the request
         return True
+
+
+def _is_untrusted(error: BaseException | Outcome) -> bool:
+    """Return whether a request failed because the client does not trust the certificate of the server."""
+    while isinstance(error, BaseException) and not isinstance(error, ssl.SSLError):
+        error = error.__cause__ or error.__context__
+    return isinstance(error, ssl.SSLError)
 
 
 def ready(url: str) -> Exchange[bool]:

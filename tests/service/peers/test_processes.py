@@ -407,3 +407,23 @@ def test_a_body_that_takes_too_long_is_refused_like_by_its_owner(tmp_path):
                 said[name] = re.sub(rb"date: .*\r\n", b"", answer.read())
         assert said[ONE[0]].startswith(b"HTTP/1.1 408 ")
         assert sorted(said[ONE[0]].lower().split(b"\r\n")) == sorted(said[TWO[0]].lower().split(b"\r\n"))
+
+
+def test_a_key_that_one_process_makes_or_revokes_counts_at_once_in_all_processes(tmp_path):
+    keys = tmp_path / "keys.json"
+    admin = create_key(keys, "root", "admin")
+    with (
+        RunningServer(tmp_path / "data", processes=2, keys_file=keys) as server,
+        taken_by(server, 1) as first,
+        taken_by(server, 2) as second,
+    ):
+
+        def status(ask, key, method="GET", path="/key"):
+            return ask(method, path, headers={"authorization": f"Bearer {key}"}).status_code
+
+        for maker, other in ((first, second), (second, first)):
+            body, headers = {"name": "ann", "role": "reader"}, {"authorization": f"Bearer {admin}"}
+            key = maker("POST", "/keys", json=body, headers=headers).json()["key"]
+            assert [status(ask, key) for ask in (other, maker)] == [200, 200]
+            assert status(maker, admin, "DELETE", "/keys/ann") == 200
+            assert [status(ask, key) for ask in (other, maker)] == [401, 401]
