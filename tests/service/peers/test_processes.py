@@ -18,7 +18,7 @@ from hinged.service.api.whole import ProcessAnswer, put_readiness
 from hinged.service.edge.keys import create_key
 from hinged.service.store.sqlite import SQLiteStore
 from tests.helpers.divided_server import LEARNED, ONE, TWO, line_taken_by, processes_of, standing_still, taken_by
-from tests.helpers.http_client import BASE, Asking, example, refusal
+from tests.helpers.http_client import BASE, Asking, bearer, example, refusal
 from tests.helpers.server import PATIENCE_S, PLAIN, RunningServer, ended, eventually
 from tests.helpers.stream_client import granted, hear_all, opened
 
@@ -190,10 +190,6 @@ def guarded(tmp_path_factory):
             made = fresh(server, "PUT", f"/models/{name}", json=BASE, headers=bearer(admin))
             assert made.status_code == 201, made.text
         yield server, bearer(bound), bearer(admin)
-
-
-def bearer(key):
-    return {"authorization": f"Bearer {key}"}
 
 
 def test_a_key_that_one_process_makes_or_revokes_counts_at_every_process(guarded):
@@ -411,10 +407,10 @@ def test_a_key_that_one_process_makes_or_revokes_counts_at_once_in_all_processes
     ):
 
         def status(ask, key, method="GET", path="/key"):
-            return ask(method, path, headers={"authorization": f"Bearer {key}"}).status_code
+            return ask(method, path, headers=bearer(key)).status_code
 
         for maker, other in ((first, second), (second, first)):
-            body, headers = {"name": "ann", "role": "reader"}, {"authorization": f"Bearer {admin}"}
+            body, headers = {"name": "ann", "role": "reader"}, bearer(admin)
             key = maker("POST", "/keys", json=body, headers=headers).json()["key"]
             assert [status(ask, key) for ask in (other, maker)] == [200, 200]
             assert status(maker, admin, "DELETE", "/keys/ann") == 200
