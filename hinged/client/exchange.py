@@ -38,6 +38,8 @@ COMING_S = 300.0
 READY_POLL_S = 0.2
 PREFER = {"prefer": "redirect"}
 """Header that asks the server to name the owner of a model, instead of forwarding the request."""
+PASSED_ON = ""
+"""Stands for the owner of a model if this client does not trust it: the first server passes requests on."""
 HOPS_MAX = 2
 RETRIED_STATUSES = frozenset({429, 502, 503, 504})
 NO_SERVER = frozenset({502, 503, 504})
@@ -151,10 +153,10 @@ class Destination:
         """Return the request, addressed to this target."""
         if self._model is None:
             return send
-        owner = self._owners.get(self._model)
-        if owner == self._url:  # this client does not trust the owner
+        owner = self._owners.get(self._model, self._url)
+        if owner == PASSED_ON:
             return send
-        return replace(send, url=(owner or self._url) + send.url.removeprefix(self._url), headers=PREFER)
+        return replace(send, url=owner + send.url.removeprefix(self._url), headers=PREFER)
 
     def leads_on(self, outcome: Outcome) -> bool:
         """Return whether to send the same request to a different server: to the named owner, or to the first server if
@@ -165,16 +167,14 @@ class Destination:
         if isinstance(outcome, httpx.Response):
             owner = owner_named(outcome.status_code, outcome.headers)
             if owner is not None:
-                self._owners.pop(self._model, None)
-                if owner != self._url:
-                    self._owners[self._model] = owner
+                self._owners[self._model] = owner
                 return True
             if outcome.status_code not in NO_SERVER:
                 return False
-        if self._owners.pop(self._model, self._url) == self._url:
+        if self._owners.pop(self._model, PASSED_ON) == PASSED_ON:
             return False
-        if _is_untrusted(outcome):  # until the owner changes, later calls need not try either
-            self._owners[self._model] = self._url
+        if _is_untrusted(outcome):  # later calls need not try either
+            self._owners[self._model] = PASSED_ON
         elif not isinstance(outcome, httpx.Response):
             self._model = None  # this client cannot reach the owner: let the server forward the request
         return True

@@ -76,7 +76,9 @@ class Routes(
             raise ValueError(f"tries_max must be >= 1, got {tries_max}")
         self.tries_max = tries_max
         self.owners: dict[str, str] = {}
-        """For each model, the server that last answered for it. Used if several servers share a store."""
+        """For each model, the server that last answered for it. Used if several servers share a store. Empty if this
+        client does not trust the owner; then the first server passes requests on.
+        """
         self._authorization, self._timeout_s = authorization(key), timeout_s
         # A client of plain HTTP needs no certificates, whose reading takes 20 ms and 2 MB, until an owner has TLS.
         self._certificates = None if self.url.startswith("https:") else SSLContext(PROTOCOL_TLS_CLIENT)
