@@ -151,7 +151,7 @@ def compare_rules(folder):
 
 def compare_steps():
     """Print accuracy and time of the race if arms with the ramp loss may take at most so many steps for an example."""
-    limits = (gap.STEPS_MAX, 100, 30, 10)
+    limits = (gap.REPROCESS_MAX, 100, 30, 10)
     shown = Table("stream", "LASVM, %", *(f"{limit:,}, %; times" for limit in limits))
     for n, d in ((3000, 1000), (4000, 200), (4000, 50)):
         X, y = make_classification(n, d, n_informative=min(d - 1, 40), n_redundant=min(d // 10, 100), random_state=1)

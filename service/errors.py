@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Mapping
-from typing import Any, ClassVar, TypeVar
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 log = logging.getLogger(__name__)
-
-T = TypeVar("T")
 
 UNFORESEEN = "an unforeseen error occurred; the server's log has the traceback"
 
@@ -185,14 +183,6 @@ class ModelFull(ServiceError):
 
     code = "model_full"
     status = 507
-
-
-def attempted(call: Callable[..., T], *arguments: Any) -> T | ServiceError:
-    """Return the result of a call, or the error that refuses the call."""
-    try:
-        return call(*arguments)
-    except ServiceError as error:
-        return error
 
 
 def foreseen(error: BaseException) -> ServiceError:

@@ -154,10 +154,6 @@ class Settings(BaseSettings):
     followers: int = Field(
         0, ge=0, le=256, description="further processes that follow each model and answer predictions for it"
     )
-    readers: int = Field(
-        0, ge=0, le=256, description="former name: processes that follow the models, which one process owns"
-    )
-    workers: int = Field(0, ge=0, le=256, description="former name of `processes`, without followers")
     node: str | None = Field(
         None,
         pattern=r"^https?://[^/?#@ ]+$",

@@ -11,7 +11,7 @@ import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from functools import partial
+from functools import cache, partial
 
 import numpy as np
 
@@ -97,6 +97,12 @@ def warm_up(
             log.warning("the process that compiles %s failed; this process compiles instead: %s", name, problem)
         exercise(name, dtype, parts)
         _ready[name, dtype] |= {*parts}
+
+
+@cache
+def tell(name: str) -> None:
+    """Report on stderr, once, that functions of this solver are being compiled."""
+    print(f"hinged: compiling {name}, which takes 5 to 30 s, on this machine only once", file=sys.stderr)  # noqa: T201
 
 
 def warm_up_first(name: str, dtype: type = np.float32, watch: Callable[[], None] = lambda: None) -> None:

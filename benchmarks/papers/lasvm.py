@@ -55,11 +55,12 @@ from problems import (
     print_table,
     problem,
 )
+from selected import learn_selected
 
 from hinged.solvers.catalogue import make_solver
 from hinged.solvers.core.kernels import make_kernel
 from hinged.solvers.core.rows import rows_from_dense
-from hinged.solvers.scores.selection import STRATEGIES, learn_selected
+from hinged.solvers.scores.selection import STRATEGIES
 
 # name: set, label noise, gamma, C; error, SV, kernel values in millions, seconds of LIBSVM and of LASVM x 1; figure 9
 SETS = {

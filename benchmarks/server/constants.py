@@ -27,7 +27,8 @@ from hinged.service.engine.scheduling import gates, turns
 from tests.helpers.server import RunningServer
 
 OTHERS = [
-    "SHORT_S=0", "SHORT_S=0.2", "ASIDE=0", "QUICK_S=0", "QUICK_S=1e9", "LOOK_S=0.001", "HELD_S=0", "GAIN=0",
+    "SHORT_S=0", "SHORT_S=0.2", "ASIDE=0", "QUICK_S=0", "QUICK_S=1e9", "LOOK_S=0.001", "ASKED_S=0", "HELD_S=0",
+    "GAIN=0",
 ]  # fmt: skip
 AS_THEY_ARE = ("", " ")
 

@@ -106,7 +106,7 @@ class Client(Routes, Blocking):
             time.sleep(step.seconds)
             return None
         try:
-            return self._http.request(**_request(step))
+            return self._http.request(**self._request(step))
         except httpx.RequestError as error:
             return error
 
@@ -180,20 +180,6 @@ class AsyncClient(Routes, Awaiting):
             await asyncio.sleep(step.seconds)
             return None
         try:
-            return await self._http.request(**_request(step))
+            return await self._http.request(**self._request(step))
         except httpx.RequestError as error:
             return error
-
-
-def _request(step: Send) -> dict[str, Any]:
-    """Return a step as the arguments of httpx's `request`."""
-    own = {} if step.timeout_s is None else {"timeout": step.timeout_s}
-    headers = dict(step.headers) if step.content is None else {"content-type": step.media_type, **step.headers}
-    return {
-        "method": step.method,
-        "url": step.url,
-        "content": step.content,
-        "params": step.params or None,
-        "headers": headers,
-        **own,
-    }

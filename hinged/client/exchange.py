@@ -15,6 +15,7 @@ from __future__ import annotations
 import logging
 import math
 import random
+import ssl
 import time
 from collections.abc import Generator, Mapping
 from dataclasses import dataclass, field, replace
@@ -37,6 +38,8 @@ COMING_S = 300.0
 READY_POLL_S = 0.2
 PREFER = {"prefer": "redirect"}
 """Header that asks the server to name the owner of a model, instead of forwarding the request."""
+PASSED_ON = ""
+"""Stands for the owner of a model if this client does not trust it: the first server passes requests on."""
 HOPS_MAX = 2
 RETRIED_STATUSES = frozenset({429, 502, 503, 504})
 NO_SERVER = frozenset({502, 503, 504})
@@ -151,6 +154,8 @@ class Destination:
         if self._model is None:
             return send
         owner = self._owners.get(self._model, self._url)
+        if owner == PASSED_ON:
+            return send
         return replace(send, url=owner + send.url.removeprefix(self._url), headers=PREFER)
 
     def leads_on(self, outcome: Outcome) -> bool:
@@ -166,11 +171,20 @@ class Destination:
                 return True
             if outcome.status_code not in NO_SERVER:
                 return False
-        if self._owners.pop(self._model, None) is None:
+        if self._owners.pop(self._model, PASSED_ON) == PASSED_ON:
             return False
-        if not isinstance(outcome, httpx.Response):
+        if _is_untrusted(outcome):  # later calls need not try either
+            self._owners[self._model] = PASSED_ON
+        elif not isinstance(outcome, httpx.Response):
             self._model = None  # this client cannot reach the owner: let the server forward the request
         return True
+
+
+def _is_untrusted(error: BaseException | Outcome) -> bool:
+    """Return whether a request failed because the client does not trust the certificate of the server."""
+    while isinstance(error, BaseException) and not isinstance(error, ssl.SSLError):
+        error = error.__cause__ or error.__context__
+    return isinstance(error, ssl.SSLError)
 
 
 def ready(url: str) -> Exchange[bool]:

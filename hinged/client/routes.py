@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Concatenate
 import httpx
 
 from hinged.answers import Changed, Imported, JobState, Learned, ListedExample, Offered, Predicted
-from hinged.client.exchange import Exchange, HingedError, exchange, ready, wait_for_change, wait_until_ready
+from hinged.client.exchange import Exchange, HingedError, Send, exchange, ready, wait_for_change, wait_until_ready
 from hinged.extras import needed
 from hinged.operations import (
     AlertOperations,
@@ -76,15 +76,18 @@ class Routes(
             raise ValueError(f"tries_max must be >= 1, got {tries_max}")
         self.tries_max = tries_max
         self.owners: dict[str, str] = {}
-        """For each model, the server that last answered for it. Used if several servers share a store."""
+        """For each model, the server that last answered for it. Used if several servers share a store. Empty if this
+        client does not trust the owner; then the first server passes requests on.
+        """
         self._authorization, self._timeout_s = authorization(key), timeout_s
-        # A client of plain HTTP needs no certificates, whose reading takes 20 ms and 2 MB.
+        # A client of plain HTTP needs no certificates, whose reading takes 20 ms and 2 MB, until an owner has TLS.
+        self._certificates = None if self.url.startswith("https:") else SSLContext(PROTOCOL_TLS_CLIENT)
         self._options: dict[str, Any] = {
             "headers": self._authorization,
             "timeout": timeout_s,
             "mounts": dict.fromkeys(UNPROXIED),
             "follow_redirects": False,
-            "verify": True if self.url.startswith("https:") else SSLContext(PROTOCOL_TLS_CLIENT),
+            "verify": self._certificates or True,
         }
         """The arguments of httpx's client."""
 
@@ -95,6 +98,22 @@ class Routes(
     def _run(self, steps: Exchange[Any]) -> Any:
         """Return the result of an exchange, or an awaitable of the result."""
         raise NotImplementedError
+
+    def _request(self, step: Send) -> dict[str, Any]:
+        """Return a step as the arguments of httpx's `request`."""
+        if self._certificates is not None and step.url.startswith("https:"):
+            self._certificates.load_default_certs()
+            self._certificates = None
+        own = {} if step.timeout_s is None else {"timeout": step.timeout_s}
+        headers = dict(step.headers) if step.content is None else {"content-type": step.media_type, **step.headers}
+        return {
+            "method": step.method,
+            "url": step.url,
+            "content": step.content,
+            "params": step.params or None,
+            "headers": headers,
+            **own,
+        }
 
     def _exchange(self, call: Call[Any]) -> Exchange[Any]:
         if call.once:

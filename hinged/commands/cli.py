@@ -8,6 +8,7 @@ import os
 import re
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -84,8 +85,6 @@ def cli() -> None:
     type=click.IntRange(0, 256),
     help="Processes that follow each model and predict.  [HINGED_FOLLOWERS, 0]",
 )
-@click.option("--readers", type=click.IntRange(0, 256), hidden=True)
-@click.option("--workers", type=click.IntRange(0, 256), hidden=True)
 @click.option(
     "--node", metavar="URL", help="Share a Redis; the URL at which other servers reach this server.  [HINGED_NODE]"
 )
@@ -100,7 +99,7 @@ def serve(**options: Any) -> None:
 
         from hinged.service.edge.start import unknown_names  # noqa: PLC0415
         from hinged.service.errors import ServiceError  # noqa: PLC0415
-        from hinged.service.peers.supervisor import as_processes, supervise  # noqa: PLC0415
+        from hinged.service.peers.supervisor import supervise  # noqa: PLC0415
         from hinged.service.settings import Settings  # noqa: PLC0415
 
     try:
@@ -108,9 +107,8 @@ def serve(**options: Any) -> None:
     except ValidationError as error:
         raise SeveralLines("\n".join([*map(_wrong, error.errors()), *unknown_names(os.environ)])) from error
     try:
-        settings, division = as_processes(settings)
         if settings.processes > 1:  # the parent process only supervises
-            supervise(settings, division)
+            supervise(settings)
         else:
             from hinged.service import app  # noqa: PLC0415
 
@@ -177,18 +175,9 @@ def replay(
     *,
     file: Path,
     test_file: Path | None,
-    label: str | None,
-    weight: str | None,
     labels_file: Path | None,
     columns: TableColumns,
     form: dict[str, Any],
-    texts: tuple[str, ...],
-    times: tuple[str, ...],
-    categories: tuple[str, ...],
-    file_format: str | None,
-    zero_based: bool,
-    shuffle: bool,
-    seed: int,
     bad_rows: str,
     dry_run: bool,
     **options: Any,
@@ -199,49 +188,30 @@ def replay(
     .bz2). If a table holds more than numbers, the model gets named features. Each row has the same id in every
     run, so you can run an interrupted replay again and it goes on.
     """
-    from hinged.commands.replay import Options, ReplayError  # noqa: PLC0415
+    from hinged.commands.replay import ReplayError  # noqa: PLC0415
     from hinged.commands.replay import replay as run  # noqa: PLC0415
 
     context = click.get_current_context()
     given = {name for name in context.params if context.get_parameter_source(name) == ParameterSource.COMMANDLINE}
     bad = accepted(bad_rows, file, dry_run=dry_run)
+    roles = {name: options.pop(name) for name in ("label", "weight", "texts", "times", "categories")}
+    form |= {name: options.pop(name) for name in ("file_format", "zero_based")}
     try:
-        choice = dataclasses.replace(
-            columns, label=label, weight=weight, texts=texts, times=times, categories=categories
-        )
-        read = functools.partial(
-            open_source,
-            file_format=file_format,
-            zero_based=zero_based,
-            delimiter=form["delimiter"],
-            decimal=form["decimal"],
-            bad_rows=bad,
-        )
-        source = read(file, choice=choice, labels_file=labels_file)
+        read: Any = functools.partial(open_source, bad_rows=bad, **form)
+        source = read(file, choice=dataclasses.replace(columns, **roles), labels_file=labels_file)
         if source.features["type"] == "text" and "kernel" not in given:
             options["kernel"] = "linear"
         held_out = source.held_out
         if test_file is not None:
-            alike = TableColumns(label, named=columns.named, missing=columns.missing)
+            alike = TableColumns(roles["label"], named=columns.named, missing=columns.missing)
             held_out = read(test_file, choice=alike, like=source)
         if held_out is not None and held_out.features["type"] != source.features["type"]:
             raise click.ClickException(f"{held_out.name} and {source.name} do not have the same kind of features")
         if dry_run:
             tell_source(source, options["limit"], bad)
             return
-        run(
-            client,
-            source,
-            held_out,
-            Options(
-                prefix=fingerprint(file),
-                shuffle_seed=seed if shuffle else None,
-                given=frozenset(given),
-                **options,
-            ),
-            PlainConsole(),
-            bad,
-        )
+        chosen = SimpleNamespace(**options, prefix=fingerprint(file), given=given)
+        run(client, source, held_out, chosen, PlainConsole(), bad)
         tell_bad_rows(bad)
     except (ReadError, ReplayError) as error:
         raise click.ClickException(str(error)) from error

@@ -44,8 +44,6 @@ OWN = (
     "HINGED_URL",
     "HINGED_PROCESSES",
     "HINGED_FOLLOWERS",
-    "HINGED_READERS",
-    "HINGED_WORKERS",
 )
 """Settings that differ between servers."""
 

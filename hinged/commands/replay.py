@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import httpx
@@ -33,37 +32,19 @@ class ReplayError(Exception):
     """The replay cannot run with these options. The message is one sentence for people."""
 
 
-@dataclass(frozen=True)
-class Options:
-    """The options of the command line for the model and the stream."""
-
-    model: str = "replay"
-    solver: str | None = None  # None: the server chooses
-    kernel: str = "rbf"
-    gamma: float | str = "scale"
-    scale: str | None = None  # "auto" or "none"; None: the server's default
-    C: float | None = None  # None: the server's default
-    tol: float | None = None
-    parts: tuple[tuple[str, Any], ...] = ()  # further parts of the configuration
-    batch: int = 100
-    limit: int | None = None
-    shuffle_seed: int | None = None  # None: the order of the file
-    finish: bool = True
-    # prefix of generated ids
-    prefix: str = "row"
-    # Names of the options that the user gave. An existing model must agree with these options.
-    given: frozenset[str] = field(default_factory=frozenset)
-
-
 def replay(
     client: Client,
     source: Source,
     held_out: Source | None,
-    options: Options,
+    options: Any,
     console: Console,
     bad_rows: BadRows = STOP,
 ) -> None:
-    """Create the model if needed, stream the file, finish, and print the result."""
+    """Create the model if needed, stream the file, finish, and print the result.
+
+    options: the options of the command; `prefix`, of generated ids; `given`, the names of the options that the user
+    gave, and with which an existing model must agree.
+    """
     first = next(iter(source), None)
     if first is None:
         raise ReplayError(f"{source.name} holds no examples")
@@ -71,7 +52,7 @@ def replay(
         say(console, note)
     await_server(client, console)
     ensure_model(client, source, held_out, options, console)
-    examples = source if options.shuffle_seed is None else source.shuffled(options.shuffle_seed)
+    examples = source.shuffled(options.seed) if options.shuffle else source
     rows = source.rows if options.limit is None else min(source.rows, options.limit)
     try:
         standings = stream_and_finish(
@@ -111,7 +92,7 @@ def await_server(client: Client, console: Console) -> None:
         client.wait_until_ready()
 
 
-def ensure_model(client: Client, source: Source, held_out: Source | None, options: Options, console: Console) -> None:
+def ensure_model(client: Client, source: Source, held_out: Source | None, options: Any, console: Console) -> None:
     """Create the model. If the model exists, check that the model fits this stream and the options."""
     try:
         existing = client.model(options.model)["configuration"]
@@ -139,7 +120,7 @@ def ensure_model(client: Client, source: Source, held_out: Source | None, option
     say(console, f"continuing with the existing model {options.model}")
 
 
-def refuse_other_model(existing: dict[str, Any], source: Source, options: Options) -> None:
+def refuse_other_model(existing: dict[str, Any], source: Source, options: Any) -> None:
     """Raise an error if an existing model does not fit the options."""
     features = existing["features"]
     fits = features["type"] == source.features["type"] and (
@@ -165,7 +146,7 @@ def refuse_other_model(existing: dict[str, Any], source: Source, options: Option
             )
 
 
-def configuration(source: Source, held_out: Source | None, options: Options) -> dict[str, Any]:
+def configuration(source: Source, held_out: Source | None, options: Any) -> dict[str, Any]:
     """Return the configuration that results from the options and the file."""
     features = source.features
     if source.sparse and held_out is not None:
@@ -185,7 +166,7 @@ def configuration(source: Source, held_out: Source | None, options: Options) -> 
     }
 
 
-def own_parts(options: Options) -> dict[str, Any]:
+def own_parts(options: Any) -> dict[str, Any]:
     """Return those parts of the configuration that the user gave and that only some solvers have."""
     named = {"C": options.C, "tol": options.tol, **dict(options.parts)}
     return {name: value for name, value in named.items() if value is not None}

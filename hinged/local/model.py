@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import io
 import json
-import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from functools import cache, partial
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -34,7 +33,7 @@ from hinged.service.model.events.states import ModelCreated
 from hinged.service.model.model import Model
 from hinged.service.model.view import Decided, Published
 from hinged.service.settings import Settings
-from hinged.solvers.warm import FINISH, LEARN, SERVE, warm_up
+from hinged.solvers.warm import FINISH, LEARN, SERVE, tell, warm_up
 
 Array = np.ndarray[Any, Any]
 
@@ -57,7 +56,7 @@ class LocalModel:
         """Create a model from the parts of a configuration, as `PUT /models/{model}` does. Raise ValueError."""
         with as_value_errors():
             configuration = new_configuration(json.dumps(parts, default=_plain), SETTINGS)
-        warm_up(configuration.solver, configuration.dtype, (LEARN, SERVE, FINISH), partial(_tell, configuration.solver))
+        warm_up(configuration.solver, configuration.dtype, (LEARN, SERVE, FINISH), partial(tell, configuration.solver))
         model = Model(NAME, configuration, **SETTINGS.model_sizes)
         model.apply(1, ModelCreated(configuration.model_dump(mode="json"), _now_ms()))
         return cls(model)
@@ -194,9 +193,3 @@ def _plain(value: object) -> Any:
 
 def _now_ms() -> int:
     return time.time_ns() // 1_000_000
-
-
-@cache
-def _tell(solver: str) -> None:
-    """Report on stderr, once, that functions of this solver are being compiled."""
-    print(f"hinged: compiling {solver}, which takes 5 to 30 s, on this machine only once", file=sys.stderr)  # noqa: T201

@@ -39,7 +39,6 @@ from hinged.service.errors import (
 )
 
 JSON_TYPE = "application/json"
-AT = "2026-05-01T12:00:00.000Z"  # time that the examples show
 REF = "#/components/schemas/"
 METHODS = ("get", "put", "post", "patch", "delete")
 HEADERS = {

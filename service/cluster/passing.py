@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 
 from starlette.types import Message, Receive, Scope, Send
 
+from hinged.service import limits
 from hinged.service.api.wire import body_s, too_slow
 from hinged.service.cluster.lines import ONE_HOP, PASSED_ON, Line, LineBroken, Lines
 from hinged.service.cluster.members import Members
@@ -153,10 +154,14 @@ class Passed:
         try:
             while not self._whole:
                 self._write([await self._piece()])
-                await self._line.writer.drain()
+                async with asyncio.timeout(limits.STREAM_IDLE_S):
+                    await self._line.writer.drain()
             while (await self._receive())["type"] != "http.disconnect":
                 pass
             self._end()
+        except TimeoutError:
+            reason = f"it has read nothing for {limits.STREAM_IDLE_S:g} s"
+            self._end(unanswered(self._address, reason))
         except OSError:  # `_carry` finds the reason
             return
         except Exception as error:  # noqa: BLE001

@@ -19,7 +19,6 @@ from pydantic import (
     ValidationError,
     WrapValidator,
     create_model,
-    field_validator,
     model_validator,
 )
 from pydantic_core import PydanticCustomError
@@ -162,20 +161,18 @@ class Labelling(Part):
     )
 
 
+Side = Annotated[int, Field(ge=1, le=1024)]
+
+
 class Show(Part):
     """How people see an x. Learning ignores this part."""
 
-    image: (
-        Annotated[tuple[Annotated[int, Field(ge=1, le=1024)], Annotated[int, Field(ge=1, le=1024)]], Field()] | None
-    ) = Field(None, description="rows and columns of the picture that a dense x shows")
-    origins: tuple[Annotated[str, Field(max_length=256, pattern=r"^https?://[A-Za-z0-9.:\[\]-]+$")], ...] = Field(
-        (), max_length=16, description="origins whose URLs in features are shown as links"
+    image: Annotated[tuple[Side, Side], Field(strict=False)] | None = Field(
+        None, description="rows and columns of the picture that a dense x shows"
     )
-
-    @field_validator("image", "origins", mode="before")
-    @classmethod
-    def _list_to_tuple(cls, value: Any) -> Any:
-        return tuple(value) if isinstance(value, list) else value
+    origins: tuple[Annotated[str, Field(max_length=256, pattern=r"^https?://[A-Za-z0-9.:\[\]-]+$")], ...] = Field(
+        (), max_length=16, strict=False, description="origins whose URLs in features are shown as links"
+    )
 
 
 class Span(Part):
@@ -264,8 +261,8 @@ class Configuration(Part):
         usual_kernel("rbf"), description="k(x, z); by default rbf, or linear if the words of a text are counted"
     )
     features: FeaturesPart = Field(description="what an x is, and what the server made of its parts")
-    classes: Annotated[tuple[StrictBool | StrictInt | StrictStr, ...], Field(fail_fast=True)] | None = Field(
-        None, description="the labels that may come; null: they are discovered"
+    classes: Annotated[tuple[StrictBool | StrictInt | StrictStr, ...], Field(fail_fast=True, strict=False)] | None = (
+        Field(None, description="the labels that may come; null: they are discovered")
     )
     class_weight: dict[str, Positive] | None = Field(
         None, description="factor of C by class, named as in `scores`; by default 1"
@@ -328,11 +325,6 @@ class Configuration(Part):
         description="add each event to a Merkle tree; answers to learn, correct and forget then carry receipts",
     )
     seed: int = Field(0, ge=0, lt=2**63, description="seed of all random numbers")
-
-    @field_validator("classes", mode="before")
-    @classmethod
-    def _list_to_tuple(cls, value: Any) -> Any:
-        return tuple(value) if isinstance(value, list) else value
 
     @property
     def chooses(self) -> bool:

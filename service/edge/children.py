@@ -31,7 +31,7 @@ class Children:
         exit code of a process that ended; returns whether to restart it.
         """
         self._listening = listening
-        self._environment = {**os.environ, **_as_environment(settings)}
+        self._environment = {**os.environ, **as_environment(settings)}
         self._told = told
         self._may_go_on = may_go_on
         self._tasks: list[asyncio.Task[None]] = []
@@ -90,7 +90,7 @@ class Children:
         return process
 
 
-def _as_environment(settings: Settings) -> dict[str, str]:
+def as_environment(settings: Settings) -> dict[str, str]:
     """Return the settings that the command line may set, as environment variables."""
     return {
         "HINGED_HOST": settings.host,
@@ -98,6 +98,5 @@ def _as_environment(settings: Settings) -> dict[str, str]:
         "HINGED_DATA_DIR": str(settings.data_dir),
         "HINGED_PROCESSES": str(settings.processes),
         "HINGED_FOLLOWERS": str(settings.followers),
-        "HINGED_READERS": "0",
-        "HINGED_WORKERS": "0",
+        **({} if settings.node is None else {"HINGED_NODE": settings.node}),
     }

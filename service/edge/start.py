@@ -128,11 +128,6 @@ def tell_start(settings: Settings) -> None:
         access = "no keys, everyone who reaches it may do everything"
     store = _store(settings) + (f", {settings.processes} processes" if settings.processes > 1 else "")
     log.info("hinged %s on %s, store %s, %s", __version__, _address(settings.host, settings.port), store, access)
-    if settings.readers or settings.workers:
-        log.warning(
-            "HINGED_%s is a former name and will go with the next version: set HINGED_PROCESSES=%d HINGED_FOLLOWERS=%d",
-            "READERS" if settings.readers else "WORKERS", settings.processes, settings.followers,
-        )  # fmt: skip
     for sentence in unknown_names(os.environ):
         log.warning("%s", sentence)
 

@@ -337,7 +337,7 @@ class Registry:
         history = ModelHistory(self.store, name, **self.settings.model_sizes)
         position, state = await exported(worker, history, as_of, self.beside)
         if log:
-            return position, log_export(self.store, name, position, state, self.settings.model_sizes)
+            return position, log_export(worker, position, state, self.settings.model_sizes)
         return position, await self._run(pack_export, name, position, state, lane=self._beside)
 
     async def import_file(self, name: str, file: IO[bytes]) -> Worker:

@@ -31,32 +31,8 @@ ENDING_S = 5.0
 SECRET_BYTES = 32  # length of the key that signs tickets: the length of an HMAC-SHA256 digest
 
 
-def as_processes(settings: Settings) -> tuple[Settings, int]:
-    """Return (settings, division): settings that use only `processes` and `followers`, and the number of parts of a new
-    store, 0 for none.
-
-    Raise Invalid if several settings ask for processes. HINGED_READERS and HINGED_WORKERS are former names and will be
-    removed in the next version. A reader follows all models of one owner. A worker owns a part and follows no models.
-    """
-    asked = {
-        f"HINGED_{name.upper()}={count}": count
-        for name, usual in (("readers", 0), ("workers", 0), ("processes", 1))
-        if (count := getattr(settings, name)) != usual
-    }
-    if len(asked) > 1:
-        raise Invalid(f"set the number of processes once, in HINGED_PROCESSES, got {' and '.join(asked)}")
-    processes, followers, division = settings.processes, settings.followers, settings.processes
-    if settings.readers:
-        processes, division = settings.readers + 1, 0
-        followers = settings.readers
-    elif settings.workers:
-        processes = division = settings.workers
-    chosen = settings.model_copy(update={"processes": processes, "followers": min(followers, processes - 1)})
-    return chosen, 0 if processes == 1 else division
-
-
-def supervise(settings: Settings, wanted: int) -> None:
-    """Keep the processes running until SIGINT or SIGTERM. wanted: number of parts of a new store.
+def supervise(settings: Settings) -> None:
+    """Keep the processes running until SIGINT or SIGTERM. They divide a new store.
 
     Raise Invalid for contradictory settings, an address on which the server cannot listen, or a store with more owners
     than processes.
@@ -64,12 +40,13 @@ def supervise(settings: Settings, wanted: int) -> None:
     check(settings)
     refuse_open_door(settings)
     refuse_taken_address(settings)
-    division = settle_division(settings, wanted) if settings.node is None else wanted
+    division = settle_division(settings, settings.processes) if settings.node is None else settings.processes
     begin_logging(settings)
     with listen(settings) as listening:
-        chosen = settings.model_copy(update={"port": int(listening.getsockname()[1])})
+        followers = min(settings.followers, settings.processes - 1)
+        chosen = settings.model_copy(update={"port": int(listening.getsockname()[1]), "followers": followers})
         tell_start(chosen)
-        if division != wanted:
+        if division != settings.processes:
             log.info("the store is %s, and stays so", f"divided by {division}" if division else "not divided")
         code = asyncio.run(_supervise(chosen, division, listening))
     if code:

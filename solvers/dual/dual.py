@@ -13,8 +13,6 @@ from hinged.solvers.core.kernels import Kernel
 from hinged.solvers.core.points import has_room
 from hinged.solvers.core.reports import Certificate, Finish, PointScores, certificate_of
 from hinged.solvers.core.rowcache import (
-    HITS,
-    MISSES,
     VALUES,
     RowCache,
     carried,
@@ -341,15 +339,6 @@ class DualExpansion(Expansion):
             weight_degradation=self.degradation if self._measured else None,
             converged=self.converged,
         )
-
-    def cache_figures(self) -> dict[str, int]:
-        """Return statistics of the row cache: rows found, rows computed, bytes reserved."""
-        counters = self.cache.counters
-        return {
-            "hits": int(counters[HITS]),
-            "misses": int(counters[MISSES]),
-            "bytes": self.cache.lines.nbytes,
-        }
 
     def memory_bytes(self) -> int:
         """Return the memory of points, coefficients, and the pages that the row cache has used, in bytes."""

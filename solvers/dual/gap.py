@@ -62,7 +62,7 @@ from hinged.solvers.dual.pausing import not_begun
 
 Array = np.ndarray[Any, Any]
 
-STEPS_MAX = 10_000  # maximum number of steps of REPROCESS in a column, for one example
+REPROCESS_MAX = 10_000  # maximum number of steps of REPROCESS in a column, for one example
 DELTA_MIN = (
     0.25  # largest violation that learning leaves to finishing, with several columns; half the margin has width 1
 )
@@ -124,7 +124,7 @@ class GapSVM(DualExpansion):
             UNBOUNDED if idle_max is None else int(idle_max),
             int(clean_every),
             self.full_at,
-            STEPS_MAX,
+            REPROCESS_MAX,
         )
         self.pace = Pace(np.zeros(0), np.zeros(0), np.zeros((0, 0), np.int64), np.zeros((0, 2), np.int64))
 

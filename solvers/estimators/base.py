@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
-from functools import cache, partial
+from functools import partial
 from itertools import takewhile
 from typing import Any
 
@@ -14,7 +13,7 @@ from hinged.solvers.catalogue import WITHOUT_LABELS, make_solver
 from hinged.solvers.core.kernels import Kernel
 from hinged.solvers.core.reports import FinishRound, WholeFinish
 from hinged.solvers.core.rows import Rows, rows_from_csr, rows_from_dense
-from hinged.solvers.warm import FINISH, LEARN, warm_up
+from hinged.solvers.warm import FINISH, LEARN, tell, warm_up
 
 Array = np.ndarray[Any, Any]
 
@@ -43,7 +42,7 @@ class Learner:
             self.parameters["dtype"] = PRECISIONS[precision]
         self.solver = make_solver(name, kernel, dim, **self.parameters)
         code = "exact" if name in WITHOUT_LABELS else name  # a solver without labels runs the code of this solver
-        warm_up(code, self.solver.dtype, (LEARN, FINISH), partial(_tell, name))
+        warm_up(code, self.solver.dtype, (LEARN, FINISH), partial(tell, name))
         self.numbered = 0
         self._heard: list[tuple[Array, Array]] = []  # batches, joined on demand or when there are many
         self._hearing = 0  # rows in `_heard`
@@ -164,9 +163,3 @@ class Learner:
         self.solver.load(kept["state"])
         self._heard = [kept["heard"]]
         self._hearing = len(kept["heard"][1])
-
-
-@cache
-def _tell(name: str) -> None:
-    """Report on stderr, once, that functions of this solver are being compiled."""
-    print(f"hinged: compiling {name}, which takes 5 to 30 s, on this machine only once", file=sys.stderr)  # noqa: T201

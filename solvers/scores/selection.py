@@ -17,26 +17,21 @@ is valid for both.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from hinged.solvers.core.kernels import Kernel, point_row
 from hinged.solvers.core.points import points_from_rows
 from hinged.solvers.core.random import random_below
-from hinged.solvers.core.reports import View
 from hinged.solvers.core.rows import Rows
-from hinged.solvers.core.solver import Solver
 from hinged.solvers.jit.compiled import compiled
 
 Array = np.ndarray[Any, Any]
 
 RANDOM, GRADIENT, ACTIVE, AUTOACTIVE = STRATEGIES = ("random", "gradient", "active", "autoactive")
-SEARCHED = 50  # number of examples that gradient and active compare per choice: M of section 4.3
 AUTO_SEARCHED = 100  # maximum number of examples that autoactive compares per choice
 AUTO_WANTED = 5  # number of examples inside the margin at which autoactive ends its sample
-SEEDS = 5  # number of random examples of each class with which a solver begins
 AUTO_CHUNK = 10
 TINY = 1e-30  # makes a point at the origin of a linear kernel similar to itself and dissimilar to every other point
 
@@ -98,59 +93,33 @@ def informativeness(strategy: str, scores: Array, classes: Array | None = None) 
 
     Raises ValueError for an unknown strategy, and for gradient without the examples' classes (m,).
     """
-    _check(strategy, classes)
+    if strategy not in STRATEGIES:
+        raise ValueError(f"strategy must be one of {', '.join(STRATEGIES)}, got {strategy!r}")
     if strategy == RANDOM:
         return np.zeros(scores.shape[0])
     if strategy == GRADIENT:
-        return -margins(scores, np.asarray(classes))
+        if classes is None:
+            raise ValueError("gradient selection needs the examples' classes")
+        return -margins(scores, classes)
     return -distances(scores)
 
 
-def pick(
-    strategy: str,
-    view: View,
-    rows: Rows,
-    n: int,
-    random: Array,
-    *,
-    classes: Array | None = None,
-    searched: int | None = None,
-) -> Array:
-    """Return the numbers of n rows to learn or to label, the most informative first. Equal rows are in random order.
-
-    searched: number of random rows to compare (section 4.3), None for all. random: one-element uint64 state of
-    core/random.py, advanced by one draw per compared row. classes (m,): needed for gradient. For rows that the caller
-    gives, autoactive is the same as active. Raises ValueError if n or searched is not possible.
-    """
-    _check(strategy, classes)
-    most = len(rows) if searched is None else min(searched, len(rows))
-    if not 0 <= n <= most:
-        raise ValueError(f"n must be from 0 to the {most} rows looked at, got {n}")
-    looked_at = Unseen(len(rows), random).draw(n if strategy == RANDOM else most)
-    if strategy == RANDOM:
-        return looked_at
-    scores = view.decision(rows.take(looked_at))
-    wish = informativeness(strategy, scores, None if classes is None else classes[looked_at])
-    return looked_at[np.argsort(-wish, kind="stable")[:n]]
-
-
-def diverse(kernel: Kernel, rows: Rows, wish: Array, n: int, *, trade: float = 0.5) -> Array:
+def diverse(kernel: Kernel, rows: Rows, wish: Array, n: int) -> Array:
     """Return the numbers of n rows that are informative and unlike each other, in the order of choice.
 
     See K. Brinker, Incorporating Diversity in Active Learning with Support Vector Machines, ICML 2003, section 4. One
-    row after another is chosen: the row with the smallest -trade wish + (1 - trade) max |cos|. The cosine in feature
-    space, k(x, z) / sqrt(k(x, x) k(z, z)), is computed with the rows chosen before. wish (m,): `informativeness`. Of
-    equal rows the first is chosen.
+    row after another is chosen: the row with the smallest max |cos| - wish. The cosine in feature space,
+    k(x, z) / sqrt(k(x, x) k(z, z)), is computed with the rows chosen before. wish (m,): `informativeness`. Of equal
+    rows the first is chosen.
     """
     points = points_from_rows(rows, rows.dim)
     lengths = np.sqrt(rows.selves.astype(np.float64) + TINY)
     spread = np.zeros(rows.dim if points.columns.shape[0] == 0 else 1, rows.values.dtype)
     row = np.empty(len(rows), rows.values.dtype)
     likest = np.zeros(len(rows))
-    cost = -trade * wish
     chosen: list[int] = []
     for _ in range(min(n, len(rows))):
-        total = cost + (1.0 - trade) * likest
+        total = likest - wish
         total[chosen] = np.inf
         chosen.append(int(total.argmin()))
         point_row(kernel, points, chosen[-1], points, 0, len(rows), spread, row)
@@ -191,122 +160,3 @@ class Unseen:
         index = int(self._order[place])
         self._order[place] = self._order[self.left]
         return index
-
-
-class Selection(NamedTuple):
-    """A chosen example: its number, |f(x)| and `is_wanted` before it is learned, and how many examples were compared.
-
-    If no examples were compared (random, and the seeds), distance is NaN and wanted is true.
-    """
-
-    example: int
-    distance: float
-    wanted: bool
-    looked_at: int
-
-
-def learn_selected(
-    solver: Solver,
-    rows: Rows,
-    classes: Array,
-    random: Array,
-    *,
-    strategy: str = ACTIVE,
-    searched: int = SEARCHED,
-    seeds: int = SEEDS,
-    stop: Callable[[Selection], bool] | None = None,
-) -> Iterator[Selection]:
-    """Make a solver learn selected examples of a training set, one by one; yield each after it is learned.
-
-    This is the algorithm of section 4.3 without its finishing step. The caller does that step: end the iteration, then
-    call `finish`. No example is selected twice. rows, classes (m,): as for `learn`; the key of an example is its
-    number. random: one-element uint64 state of core/random.py; the same state gives the same choices. searched: M, for
-    gradient and active. seeds: number of random examples of each class that are learned first. stop: called with each
-    choice before it is learned; if it returns true, the iteration ends. Raises ValueError (PointsFull if the solver is
-    full).
-    """
-    _check(strategy, classes)
-    if not searched > 0:
-        raise ValueError(f"searched must be > 0, got {searched}")
-    if not seeds >= 0:
-        raise ValueError(f"seeds must be >= 0, got {seeds}")
-    if classes.shape != (len(rows),):
-        raise ValueError(f"classes must be one for each of {len(rows)} rows, got {classes.shape}")
-    return _learn_selected(solver, rows, classes, Unseen(len(rows), random), strategy, searched, seeds, stop)
-
-
-def _learn_selected(
-    solver: Solver,
-    rows: Rows,
-    classes: Array,
-    unseen: Unseen,
-    strategy: str,
-    searched: int,
-    seeds: int,
-    stop: Callable[[Selection], bool] | None,
-) -> Iterator[Selection]:
-    first = _seeds(unseen, classes, seeds)
-    while unseen.left:
-        if first:
-            choice = _blind(unseen, first.pop())
-        elif strategy == RANDOM:
-            unseen.draw(1)
-            choice = _blind(unseen, 0)
-        elif strategy == AUTOACTIVE:
-            choice = _search_until_wanted(solver.view(), rows, unseen)
-        else:
-            choice = _search(solver.view(), rows, classes, unseen, strategy, searched)
-        if stop is not None and stop(choice):
-            return
-        k = np.array([choice.example])
-        solver.learn(rows.part(choice.example, choice.example + 1), classes[k], k)
-        yield choice
-
-
-def _seeds(unseen: Unseen, classes: Array, seeds: int) -> list[int]:
-    """Return the ascending places of the first examples of each class in a random order. Remove them from the end."""
-    order = classes[unseen.draw(unseen.left if seeds else 0)]
-    places = [np.flatnonzero(order == c)[:seeds] for c in np.unique(order)]
-    return [int(p) for p in np.sort(np.concatenate(places))] if places else []
-
-
-def _blind(unseen: Unseen, place: int) -> Selection:
-    return Selection(unseen.remove(place), np.nan, wanted=True, looked_at=0)
-
-
-def _search(view: View, rows: Rows, classes: Array, unseen: Unseen, strategy: str, searched: int) -> Selection:
-    """Do a randomised search (section 4.3): choose the best example of a sample."""
-    sample = unseen.draw(searched)
-    scores = view.decision(rows.take(sample))
-    place = int(informativeness(strategy, scores, classes[sample]).argmax())
-    return _choice(scores, view, unseen, place)
-
-
-def _search_until_wanted(view: View, rows: Rows, unseen: Unseen) -> Selection:
-    """Choose the closest example of a sample that ends with its fifth example inside the margin."""
-    sample = unseen.draw(AUTO_SEARCHED)
-    scores = np.empty((0, view.delta.size))
-    for begin in range(0, sample.size, AUTO_CHUNK):
-        scores = np.concatenate((scores, view.decision(rows.take(sample[begin : begin + AUTO_CHUNK]))))
-        inside = np.flatnonzero(is_wanted(scores, view.delta))
-        if inside.size >= AUTO_WANTED:
-            scores = scores[: inside[AUTO_WANTED - 1] + 1]
-            break
-    return _choice(scores, view, unseen, int(distances(scores).argmin()))
-
-
-def _choice(scores: Array, view: View, unseen: Unseen, place: int) -> Selection:
-    chosen = scores[place : place + 1]
-    return Selection(
-        unseen.remove(place),
-        float(distances(chosen)[0]),
-        wanted=bool(is_wanted(chosen, view.delta)[0]),
-        looked_at=scores.shape[0],
-    )
-
-
-def _check(strategy: str, classes: Array | None) -> None:
-    if strategy not in STRATEGIES:
-        raise ValueError(f"strategy must be one of {', '.join(STRATEGIES)}, got {strategy!r}")
-    if strategy == GRADIENT and classes is None:
-        raise ValueError("gradient selection needs the examples' classes")

@@ -21,11 +21,11 @@ def run_program(description, run, faultless, left_out=()):
     parser.add_argument("--fault", choices=[*FAULTS, "all"], default="kill-server")
     parser.add_argument("--times", type=int, default=20)
     parser.add_argument("--clients", type=int, default=4)
-    parser.add_argument("--readers", type=int, default=0, help="processes that answer predictions")
+    parser.add_argument("--followers", type=int, default=0, help="processes that follow the models")
     parser.add_argument("--seed", type=int, default=int(time.time()))
     options = parser.parse_args()
     possible = BOTH if options.store == "sqlite" else tuple(FAULTS.values())
-    settings = {"readers": options.readers} if options.readers else {}
+    settings = {"processes": options.followers + 1, "followers": options.followers}
     faults = possible if options.fault == "all" else (FAULTS[options.fault],)
     good = True
     for fault in faults:

@@ -43,7 +43,7 @@ def test_damaged_data_is_refused_or_left_out_and_never_silently_wrong(tmp_path):
 
 @pytest.mark.long
 def test_kill_9_while_examples_are_forgotten_restores_none_and_leaves_no_byte_of_them(tmp_path):
-    with scene_for(tmp_path, "sqlite", [kill_server], readers=1) as scene:
+    with scene_for(tmp_path, "sqlite", [kill_server], processes=2, followers=1) as scene:
         figures, traffic = kill_forgetting.run(scene, [kill_server] * 3, clients=3, seed=20_257)
     assert traffic.retries > 0
     for found in figures.values():

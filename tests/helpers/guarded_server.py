@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
 from hinged.service.edge.keys import create_key
-from tests.helpers.http_client import BASE, Asking
+from tests.helpers.http_client import BASE, Asking, bearer
 from tests.helpers.server import PATIENCE_S, RunningServer
 
 HEAD_BYTES_MAX = 2**16
@@ -29,7 +29,7 @@ class Guarded:
         self.keys = keys
 
     def bearer(self, name="admin"):
-        return {"authorization": f"Bearer {self.keys[name]}"}
+        return bearer(self.keys[name])
 
 
 @contextlib.contextmanager

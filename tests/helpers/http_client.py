@@ -13,6 +13,11 @@ BASE = {"kernel": KERNEL, "C": 10, "features": {"type": "dense", "dim": 2}}
 _numbers = itertools.count(1)
 
 
+def bearer(key):
+    """Return the header of a request with this key."""
+    return {"authorization": f"Bearer {key}"}
+
+
 class Asking:
     """A connection to one server: `ask("GET", "/models")` returns the response."""
 

@@ -7,18 +7,17 @@ from io import BytesIO
 import numpy as np
 
 from hinged.service.commands.ask import Ask, Offer
-from hinged.service.commands.learn import LearnRequest, make_plan
 from hinged.service.data.configuration import parse_configuration
-from hinged.service.data.examples import digests, to_inputs
+from hinged.service.data.examples import to_inputs
 from hinged.service.data.inputs import x_digests
 from hinged.service.engine.creation import import_file
 from hinged.service.engine.transfer.exports import pack_export
 from hinged.service.errors import Invalid
 from hinged.service.model.events.learning import PredictionsMade
-from hinged.service.model.events.states import ModelCreated
 from hinged.service.model.model import Model
 from hinged.service.model.pending import Prediction
 from hinged.service.settings import Settings
+from tests.helpers import models
 from tests.helpers.states import digest_of
 
 NOW = time.time_ns() // 1_000_000
@@ -48,8 +47,7 @@ KINDS = {
 def taught(kind):
     """Return a model that has learned examples, candidates, leases, and predictions that wait for labels."""
     configuration = parse_configuration(json.dumps(KINDS[kind]), Settings())
-    model = Model("m", configuration, **SIZES)
-    model.apply(1, ModelCreated(configuration.model_dump(mode="json"), NOW))
+    model = models.created(configuration, SIZES, NOW)
     random = np.random.default_rng(0)
 
     def xs(n):
@@ -58,24 +56,18 @@ def taught(kind):
             return [{"a": r[0], "when": f"2026-05-01T{int(9 + r[1]):02}:30", "note": f"{r[2]} is it"} for r in rows]
         return [{"a": r[0], "b": r[1], "c": "xyz"[int(abs(r[2])) % 3]} if kind == "named" else r for r in rows]
 
-    def take(event):
-        model.apply(model.position + 1, event)
-
-    inputs, labels = to_inputs(xs(20), configuration), ["n", "p"] * 10
-    request = LearnRequest([f"e{k}" for k in range(20)], labels, inputs, digests(inputs, labels))
-    for event in make_plan(model, [request], lambda _: {}, 8, NOW).events:
-        take(event)
+    inputs = to_inputs(xs(20), configuration)
+    models.learn(model, models.request_of(inputs, ["n", "p"] * 10, [f"e{k}" for k in range(20)]), now_ms=NOW)
     inputs = to_inputs(xs(4), configuration)
-    for event in Offer([f"c{k}" for k in range(4)], inputs, x_digests(inputs), [None] * 4).plan(model, NOW).events:
-        take(event)
-    for event in Ask(2, "ann", "active", 60_000, "r", 100).plan(model, NOW).events:
-        take(event)
+    offer = Offer([f"c{k}" for k in range(4)], inputs, x_digests(inputs), [None] * 4)
+    models.take(model, offer.plan(model, NOW).events)
+    models.take(model, Ask(2, "ann", "active", 60_000, "r", 100).plan(model, NOW).events)
     decided, found = model.published().decide(inputs), x_digests(inputs)
     waiting = [
         Prediction(f"w{r}", inputs.take(np.array([r])), found[r], decided.columns[r], int(decided.numbers[r]), 0, NOW)
         for r in range(4)
     ]
-    take(PredictionsMade(waiting, NOW))
+    models.take(model, [PredictionsMade(waiting, NOW)])
     return model
 
 

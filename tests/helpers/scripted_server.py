@@ -3,26 +3,55 @@
 import http.server
 import json
 import socket
+import ssl
+import threading
+from contextlib import contextmanager
+
+
+@contextmanager
+def scripted(certificate=None):
+    """Run a ScriptedServer during the block."""
+    with ScriptedServer(certificate) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        yield server
+        server.shutdown()
+        thread.join()
 
 
 class ScriptedServer(http.server.ThreadingHTTPServer):
     """Answers requests by `script`, one step per request; `answer(method, path, body)` answers all later requests.
 
     A step of the script is "drop" (close the connection), "lose" (answer, but close the connection before the
-    answer is written) or a tuple (status, body, headers).
+    answer is written) or a tuple (status, body, headers). certificate: the files of a certificate and of its key.
+    failed: the number of failed handshakes.
     """
 
     daemon_threads = True
     # Connections that a test leaves open must not keep server_close() waiting.
     block_on_close = False
 
-    def __init__(self):
+    def __init__(self, certificate=None):
         super().__init__(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self.server_port}"
+        self.url = f"{'https' if certificate else 'http'}://127.0.0.1:{self.server_port}"
+        self.failed = 0
+        if certificate:
+            self._tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+            self._tls.load_cert_chain(*certificate)
         self.script = []
         self.requests = []
         self.heard = lambda _headers: None
         self.answer = lambda _method, _path, _body: (200, {})
+
+    def get_request(self):
+        connection, address = super().get_request()
+        if self.url.startswith("https:"):
+            try:
+                connection = self._tls.wrap_socket(connection, server_side=True)
+            except OSError:
+                self.failed += 1
+                raise
+        return connection, address
 
     def handle_error(self, request, client_address):
         pass  # a dropped connection is part of the script

@@ -1,19 +1,13 @@
-import threading
-
 import pytest
 
-from tests.helpers.scripted_server import ScriptedServer
+from tests.helpers.scripted_server import scripted
 from tests.helpers.server import free_port
 
 
 @pytest.fixture
 def server():
-    with ScriptedServer() as scripted:
-        thread = threading.Thread(target=scripted.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
-        yield scripted
-        scripted.shutdown()
-        thread.join()
+    with scripted() as running:
+        yield running
 
 
 @pytest.fixture

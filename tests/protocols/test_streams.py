@@ -13,7 +13,7 @@ from hypothesis.strategies import integers
 
 from hinged.service.edge.keys import create_key
 from tests.helpers.holding import held
-from tests.helpers.http_client import BASE
+from tests.helpers.http_client import BASE, bearer
 from tests.helpers.nginx import behind_nginx
 from tests.helpers.server import RunningServer
 from tests.protocols.requests import OFFERS, as_h11_reads, chunked, message, sized, streams
@@ -155,7 +155,7 @@ def test_a_handshake_with_any_target_is_answered_and_its_connection_ends(asked, 
 @pytest.mark.parametrize("upgrade", ["$upgrade", "$http_upgrade"])
 def test_a_client_without_a_key_cannot_smuggle_a_request_into_a_shared_connection(tmp_path, upgrade):
     """Clients share the connections between a proxy and the server, even if the proxy forwards every upgrade offer."""
-    admin = {"authorization": f"Bearer {create_key(tmp_path / 'keys.json', 'admin', 'admin')}"}
+    admin = bearer(create_key(tmp_path / "keys.json", "admin", "admin"))
     offers = {"proxy_set_header Upgrade $upgrade;": f"proxy_set_header Upgrade {upgrade};"}
     offers["map $upgrade $connection_upgrade"] = f"map {upgrade} $connection_upgrade"
     with (

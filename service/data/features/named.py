@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
-from pydantic import Field, StrictBool, TypeAdapter, field_validator
+from pydantic import Field, StrictBool, TypeAdapter
 from pydantic_core import PydanticCustomError
 
 from hinged.service.data.features.base import Candidates, Features
@@ -110,17 +110,12 @@ class NamedFeatures(RecordFeatures):
         description="whether numbers are scaled like dense features, which compresses heavy tails; if not, by their "
         "mean and standard deviation, as in older models",
     )
-    since: tuple[Annotated[str, Field(max_length=NAME_CHARS_MAX)], ...] | None = Field(
+    since: Annotated[tuple[Annotated[str, Field(max_length=NAME_CHARS_MAX)], ...], Field(strict=False)] | None = Field(
         None,
         max_length=FIELDS_MAX,
         description="names of times that also give the time since the example before; null: all, as in older models",
     )
     warmup_candidates: Candidates = False
-
-    @field_validator("since", mode="before")
-    @classmethod
-    def _list_to_tuple(cls, value: Any) -> Any:
-        return tuple(value) if isinstance(value, list) else value
 
     # -- as a part of a configuration -----------------------------------------------------------------------------
 

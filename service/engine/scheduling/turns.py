@@ -39,12 +39,9 @@ QUICK_S = 0.002
 """Seconds that a small request takes. For QUICK_S after a request it may be in progress although no call runs: a small
 prediction needs no call. If long calls did not pause for it, the latency would be 3.8 times as high for learning and
 2.6 times for a prediction."""
-HELD_S = 0.1
-"""Maximum seconds for which a micro-batch keeps its place at a gate (gates.py). With 0.5, the slowest of a hundred
-requests of the exact solver took 3.0 s; with 0.1, 2.1 s; without a gate, 2.7 s (twenty models, two hundred clients).
-
-For HELD_S after a request, the next request is expected, so one place of long calls stays free. Otherwise the median
-learn request took 1.8 times as long on a busy machine."""
+ASKED_S = 0.1
+"""Seconds after a request for which the next request is expected, so one place of long calls stays free. Otherwise the
+median learn request took 1.8 times as long on a busy machine."""
 ASIDE = 8.0
 """A long call pauses for ASIDE seconds for each second that it computes, divided by the number of processors. Without
 pauses the latency is 5.4 times as high for learning and 3.7 times for a prediction. With a larger value, long calls
@@ -188,7 +185,7 @@ class Turns:
     @property
     def _most(self) -> int:
         """Return the number of calls that may have a place now."""
-        return max(1, self.places - (time.perf_counter() - self.asked_at < HELD_S))
+        return max(1, self.places - (time.perf_counter() - self.asked_at < ASKED_S))
 
     def leave(self, call: _Call) -> None:
         """Give up the place of a call. While the call waits, no long call pauses for it."""

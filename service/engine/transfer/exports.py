@@ -13,12 +13,13 @@ from hinged.service.engine.history import ModelHistory
 from hinged.service.engine.worker import Worker
 from hinged.service.errors import Conflict, Invalid
 from hinged.service.model.model import Model
-from hinged.service.store.base import Event, Store
+from hinged.service.store.base import Event
 
 EXPORT = "export"
 VERSION = 1
 SUFFIX = ".hinged"
 LOG_SUFFIX = ".hinged-log"
+FORGOTTEN = "an example was forgotten meanwhile: no state from before may leave the server"
 RECORD = struct.Struct(">QQB")
 """Position, length of the payload, and length of the kind. Kind and payload follow."""
 
@@ -39,15 +40,17 @@ def unpack_export(data: bytes) -> bytes:
     return arrays["snapshot"].tobytes()
 
 
-def log_export(store: Store, model: str, position: int, snapshot: bytes, sizes: Mapping[str, int]) -> Iterator[bytes]:
+def log_export(worker: Worker, position: int, snapshot: bytes, sizes: Mapping[str, int]) -> Iterator[bytes]:
     """Yield a file with a model's state at a position, and the events of its log up to there, for `hinged verify`.
 
     Each record has a position, a kind and a payload. The record of the state comes first; its position is 0.
-    sizes: as in Model.begin. They are part of the file, because they affect the state.
+    sizes: as in Model.begin. They are part of the file, because they affect the state. Raise Conflict instead of the
+    last piece if an example was forgotten meanwhile: the events may have been read before, during or after their
+    redaction.
     """
-    facts = {"version": VERSION, "model": model, "position": position, "sizes": dict(sizes)}
+    facts = {"version": VERSION, "model": worker.name, "position": position, "sizes": dict(sizes)}
     state = encode(EXPORT, facts, {"snapshot": np.frombuffer(snapshot, np.uint8)}, long=True)
-    records = chain([(0, Event(EXPORT, state))], store.read(model, 0))
+    records = chain([(0, Event(EXPORT, state))], worker.journal.store.read(worker.name, 0))
     piece = bytearray()
     for at, event in takewhile(lambda record: record[0] <= position, records):
         kind = event.kind.encode()
@@ -57,6 +60,8 @@ def log_export(store: Store, model: str, position: int, snapshot: bytes, sizes: 
             if len(piece) >= PIECE_BYTES:
                 yield bytes(piece)
                 piece.clear()
+    if worker.model.floor > position:
+        raise Conflict(FORGOTTEN)
     yield bytes(piece)
 
 
@@ -78,7 +83,7 @@ async def exported(
         raise Conflict(f"an example was forgotten at {floor}: no state from before may leave the server")
     state = await beside(lambda: history.at(as_of).snapshot())
     if as_of < await worker.read(_oldest):
-        raise Conflict("an example was forgotten meanwhile: no state from before may leave the server")
+        raise Conflict(FORGOTTEN)
     return as_of, state
 
 

@@ -33,7 +33,7 @@ return {'ok'}
 class Board:
     """A controller's access to the board."""
 
-    def __init__(self, url: str, *, name: str, ttl_s: float, namespace: str = "hinged", timeout_s: float = 5.0) -> None:
+    def __init__(self, url: str, *, name: str, ttl_s: float, namespace: str = "hinged") -> None:
         """Connect to the store at `url`.
 
         name: unique name of this controller. ttl_s: seconds for which it stays the controller after each call of
@@ -42,7 +42,7 @@ class Board:
         self._keys = [f"{namespace}:{{-}}:controller"]
         self._name = name
         self._ttl_ms = int(1000 * ttl_s)
-        self._nodes = Nodes(url, durable=False, timeout_s=timeout_s)
+        self._nodes = Nodes(url, durable=False, timeout_s=5.0)
 
     def hold(self) -> bool:
         """Become or stay the controller for `ttl_s`; return false if another controller is active.

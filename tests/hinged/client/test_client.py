@@ -12,6 +12,8 @@ import pytest
 from hinged import AsyncClient, Client, HingedError
 from hinged.client import exchange
 from hinged.client.routes import Routes
+from tests.helpers.certificates import self_signed
+from tests.helpers.scripted_server import scripted
 
 
 def error(code, message="no", **details):
@@ -353,6 +355,22 @@ def test_servers_that_name_each_other_as_the_owner_are_asked_again(server, clien
     server.answer = lambda *_: (200, {"position": 1, "results": []})
     assert client.learn("m", [{"id": "a", "x": [1.0], "y": 1}])["position"] == 1
     assert len({str(body) for _, _, body in server.requests}) == 1
+
+
+@pytest.mark.parametrize("trusted", [True, False])
+def test_an_owner_with_tls_is_asked_unless_its_certificate_is_not_trusted(server, kind, tmp_path, monkeypatch, trusted):
+    certificate = self_signed(tmp_path, "IP:127.0.0.1")
+    if trusted:
+        monkeypatch.setenv("SSL_CERT_FILE", str(certificate[0]))
+    with scripted(certificate) as owner, kind(server.url) as client:
+        redirect = 307, b"", {"location": f"{owner.url}/models/m"}
+        server.heard = lambda headers: server.script.insert(0, redirect) if "prefer" in headers else None
+        assert [client.model("m") for _ in range(3)] == [{}] * 3
+        assert (len(owner.requests), owner.failed) == ((3, 0) if trusted else (0, 1))
+        assert len(server.requests) == (1 if trusted else 4)
+        (owner if trusted else server).script = [(503, error("unavailable"), {})]  # the model may have another owner
+        client.model("m")
+        assert owner.failed == (0 if trusted else 2)
 
 
 @pytest.mark.parametrize("status", [400, 403, 404, 409, 413, 415, 422, 500, 507])

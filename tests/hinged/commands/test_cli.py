@@ -1,7 +1,9 @@
 import pytest
 from click.testing import CliRunner
 
-from hinged.commands.cli import cli
+from hinged.commands.cli import cli, serve
+from hinged.service.edge.children import as_environment
+from hinged.service.settings import Settings
 
 
 @pytest.fixture
@@ -130,3 +132,11 @@ def test_only_given_options_must_match_an_existing_model(run, table, server):
     assert result.exit_code == 0
     assert "continuing with the existing model" in result.stdout
     assert "exists with C = 5.0, not 1.0" in one_line(run(*arguments, "--C", "1"), 1)
+
+
+def test_a_process_of_several_gets_every_setting_that_the_command_line_may_set(monkeypatch):
+    given = {"host": "::1", "port": 1, "data_dir": "d", "processes": 2, "followers": 1, "node": "http://a:1"}
+    assert given.keys() == {option.name for option in serve.params}
+    for name, value in as_environment(Settings(**given)).items():
+        monkeypatch.setenv(name, value)
+    assert Settings() == Settings(**given)

@@ -3,13 +3,14 @@ import json
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 from rich.console import Console
 
-from hinged import Client, HingedError
-from hinged.commands.replay import Options, ReplayError, replay
+from hinged.commands.cli import cli
 from hinged.commands.showing import same_label
 from hinged.commands.stream import StreamTally
-from hinged.readers import fingerprint, open_source
+
+LABEL = ("--label", "y")
 
 
 class LastLabel:
@@ -62,17 +63,14 @@ def learner(server):
 
 @pytest.fixture
 def run(server):
-    """Replay a file, and return the output."""
+    """Run the command on a file, and return the output, or raise the error of the command."""
 
-    def run(path, *, label=None, id_name=None, test=None, **options):
-        source = open_source(path, label=label, id_name=id_name)
-        held_out = source.held_out if test is None else open_source(test, label=label, like=source)
-        printed = io.StringIO()
-        with Client(server.url, tries_max=2) as client:
-            replay(
-                client, source, held_out, Options(prefix=fingerprint(path), **options), Console(file=printed, width=100)
-            )
-        return printed.getvalue()
+    def run(path, *options):
+        command = ["replay", path, "--url", server.url, *options]
+        found = CliRunner(env={"COLUMNS": "100"}).invoke(cli, [*map(str, command)])
+        if found.exit_code:
+            raise ValueError(found.stderr)
+        return found.stdout
 
     return run
 
@@ -97,14 +95,14 @@ def test_replay_waits_for_a_model_whose_solver_compiles(server, learner, run, ta
         return status, found
 
     server.answer = answer
-    printed = run(table, label="y")
+    printed = run(table, *LABEL)
     assert "compiling auto, once on this machine ...\n" in printed
     assert asked == ["/models/replay"] * 3
     assert len(learner.learned) == 10
 
 
 def test_replay_creates_a_model_and_streams_a_file_in_batches(server, learner, run, table):
-    printed = run(table, label="y", batch=4, C=2.0, gamma=0.25)
+    printed = run(table, *LABEL, "--batch", 4, "--C", 2, "--gamma", 0.25)
     assert learner.configuration == {
         "kernel": {"type": "rbf", "gamma": 0.25},
         "C": 2.0,
@@ -122,47 +120,47 @@ def test_replay_creates_a_model_and_streams_a_file_in_batches(server, learner, r
 
 
 def test_a_second_run_continues_where_the_first_was_interrupted(learner, run, table):
-    run(table, label="y", limit=6, finish=False)
+    run(table, *LABEL, "--limit", 6, "--no-finish")
     first = list(learner.learned)
-    printed = run(table, label="y")
+    printed = run(table, *LABEL)
     assert learner.learned[:6] == first
     assert [e["x"][0] for e in learner.learned] == list(range(10))
     assert "6 of 10 examples had been learned before" in printed
     # Shuffling gives the same examples in a different order.
-    printed = run(table, label="y", shuffle_seed=1)
+    printed = run(table, *LABEL, "--shuffle", "--seed", 1)
     assert "10 of 10 examples had been learned before" in printed
 
 
 def test_rows_of_another_file_with_the_same_name_are_new_examples(learner, run, table, tmp_path):
-    run(table, label="y")
+    run(table, *LABEL)
     other = tmp_path / "folder" / "a.csv"
     other.parent.mkdir()
     other.write_text("a,b,y\n5,5,1\n")
-    run(other, label="y")
+    run(other, *LABEL)
     assert len(learner.learned) == 11
 
 
 def test_replay_uses_the_ids_of_the_file_and_a_conflict_says_what_to_do(learner, run, tmp_path):
     path = tmp_path / "a.csv"
     path.write_text("id,a,y\nu1,1,0\nu2,2,1\n")
-    run(path, label="y", id_name="id")
+    run(path, *LABEL, "--id", "id")
     assert [e["id"] for e in learner.learned] == ["u1", "u2"]
     path.write_text("id,a,y\nu1,3,0\n")
-    with pytest.raises(ReplayError, match=r"id u1 is taken.*another --model"):
-        run(path, label="y", id_name="id")
+    with pytest.raises(ValueError, match=r"id u1 is taken.*another --model"):
+        run(path, *LABEL, "--id", "id")
 
 
 def test_the_held_out_part_is_predicted_before_and_after_finishing(server, learner, run, table, tmp_path):
     held_out = tmp_path / "test.csv"
     held_out.write_text("y,b,a\n1,2,3\n1,2,3\n0,2,3\n1,2,3\n")
-    printed = run(table, label="y", test=held_out, batch=3)
+    printed = run(table, *LABEL, "--test", held_out, "--batch", 3)
     steps = [path.rpartition("/")[2] for _, path, _ in server.requests]
     assert steps[-5:] == ["predict", "predict", "finish", "predict", "predict"]
     assert printed.count("75.00 %") >= 2
     assert server.requests[-1][2]["examples"][0]["x"] == [3.0, 2.0]
     assert "streamed" in printed
     assert "finished" in printed
-    assert "finished" not in run(table, label="y", finish=False)
+    assert "finished" not in run(table, *LABEL, "--no-finish")
     assert learner.last == 1
 
 
@@ -170,42 +168,44 @@ def test_sparse_features_have_the_larger_dim_of_both_files(learner, run, tmp_pat
     train, held_out = tmp_path / "train.svm", tmp_path / "test.svm"
     train.write_text("1 1:1\n-1 2:1\n")
     held_out.write_text("1 9:1\n")
-    run(train, test=held_out)
+    run(train, "--test", held_out)
     assert learner.configuration["features"] == {"type": "sparse", "dim": 9}
     assert learner.learned[0]["x"] == {"indices": [0], "values": [1.0]}
 
 
 def test_an_existing_model_must_match_the_file_and_the_given_options(learner, run, table, tmp_path):
-    run(table, label="y", C=1.0, gamma=0.25, parts=(("seed", 3),))
-    run(table, label="y", kernel="linear")  # the command line gives no kernel, so this default need not match
+    same = ("--C", 1, "--gamma", 0.25)
+    run(table, *LABEL, *same, "--set", "seed=3")
+    learner.configuration["kernel"]["type"] = "laplacian"
+    run(table, *LABEL)  # the command line gives no kernel, so the default need not match
     for options, name in (
-        ({"C": 9.0}, "C"),
-        ({"gamma": 0.5}, "gamma"),
-        ({"kernel": "linear"}, "kernel"),
-        ({"solver": "smo"}, "solver"),
-        ({"parts": (("seed", 4),)}, "seed"),
+        (("--C", 9), "C"),
+        (("--gamma", 0.5), "gamma"),
+        (("--kernel", "linear"), "kernel"),
+        (("--solver", "smo"), "solver"),
+        (("--set", "seed=4"), "seed"),
     ):
-        with pytest.raises(ReplayError, match=f"exists with {name} = "):
-            run(table, label="y", given=frozenset(options), **options)
-    run(table, label="y", C=1.0, gamma=0.25, given=frozenset({"C", "gamma"}))
+        with pytest.raises(ValueError, match=f"exists with {name} = "):
+            run(table, *LABEL, *options)
+    run(table, *LABEL, *same)
     for name, text in (("b.csv", "a,y\n1,1\n"), ("b.svm", "1 1:1\n")):
         other = tmp_path / name
         other.write_text(text)
-        with pytest.raises(ReplayError, match="has dense features of dim 2"):
-            run(other, label="y")
+        with pytest.raises(ValueError, match="has dense features of dim 2"):
+            run(other, *(LABEL if name == "b.csv" else ()))
     assert learner.configuration["C"] == 1.0
     assert learner.configuration["seed"] == 3
 
 
 def test_a_linear_kernel_has_no_gamma(learner, run, table):
-    run(table, label="y", kernel="linear")
+    run(table, *LABEL, "--kernel", "linear")
     assert learner.configuration["kernel"] == {"type": "linear"}
 
 
 def test_replay_waits_for_a_server_that_starts(server, learner, run, table):
     starting = (503, {"error": {"code": "unavailable", "message": "compiling"}}, {})
     server.script = [starting, starting]
-    assert "waiting for the server" in run(table, label="y")
+    assert "waiting for the server" in run(table, *LABEL)
     assert len(learner.learned) == 10
 
 
@@ -213,27 +213,27 @@ def test_replay_raises_a_refusal_of_the_server(server, run, table):
     refusal = (422, {"error": {"code": "invalid", "message": "no such kernel"}})
     learner = LastLabel()
     server.answer = lambda method, *rest: refusal if method == "PUT" else learner(method, *rest)
-    with pytest.raises(HingedError, match="no such kernel"):
-        run(table, label="y", kernel="magic")
+    with pytest.raises(ValueError, match="no such kernel"):
+        run(table, *LABEL, "--kernel", "magic")
 
 
 def test_replay_reports_an_empty_file(run, tmp_path):
     path = tmp_path / "a.csv"
     path.write_text("a,y\n")
-    with pytest.raises(ReplayError, match=r"a\.csv holds no examples"):
-        run(path, label="y")
+    with pytest.raises(ValueError, match=r"a\.csv holds no examples"):
+        run(path, *LABEL)
 
 
 @pytest.mark.parametrize(
     ("options", "kernel", "scale"),
     [
-        ({}, {"type": "rbf", "gamma": "scale"}, {}),
-        ({"scale": "none"}, {"type": "rbf", "gamma": "scale"}, {"scale": None}),
-        ({"gamma": 0.5, "scale": "auto"}, {"type": "rbf", "gamma": 0.5}, {"scale": "auto"}),
+        ((), {"type": "rbf", "gamma": "scale"}, {}),
+        (("--scale", "none"), {"type": "rbf", "gamma": "scale"}, {"scale": None}),
+        (("--gamma", 0.5, "--scale", "auto"), {"type": "rbf", "gamma": 0.5}, {"scale": "auto"}),
     ],
 )
 def test_the_server_chooses_scales_and_gamma_by_default(learner, run, table, options, kernel, scale):
-    run(table, label="y", **options)
+    run(table, *LABEL, *options)
     assert learner.configuration["kernel"] == kernel
     assert learner.configuration["features"] == {"type": "dense", "dim": 2} | scale
 
@@ -250,11 +250,11 @@ def test_the_accuracy_ignores_examples_without_a_prediction():
     assert (tally.learned, tally.duplicates, tally.accuracy) == (2, 1, 0.5)
 
 
-def test_a_terminal_shows_a_progress_bar_with_figures(server, learner, table):
+def test_a_terminal_shows_a_progress_bar_with_figures(learner, run, table, monkeypatch):
     printed = io.StringIO()
-    source = open_source(table, label="y")
-    with Client(server.url) as client:
-        replay(client, source, None, Options(), Console(file=printed, width=100, force_terminal=True))
+    terminal = Console(file=printed, width=100, force_terminal=True)
+    monkeypatch.setattr("hinged.commands.cli.PlainConsole", lambda: terminal)
+    run(table, *LABEL)
     assert "10/10" in printed.getvalue()
     assert "gap 5.00e-01" in printed.getvalue()
     assert len(learner.learned) == 10

@@ -15,16 +15,6 @@ ROWS = st.lists(
 )
 
 
-@pytest.fixture
-def write(tmp_path):
-    def write(text, name="a.svm"):
-        path = tmp_path / name
-        path.write_bytes(text if isinstance(text, bytes) else text.encode())
-        return path
-
-    return write
-
-
 @given(table=ROWS, zero_based=st.booleans())
 def test_reading_returns_what_was_written(tmp_path_factory, table, zero_based):
     path = tmp_path_factory.mktemp("svm") / "a.svm"
@@ -45,12 +35,12 @@ def test_blank_lines_and_comments_are_skipped(write):
         (2, -1, {"indices": [1], "values": [2.0]}),
         (3, 1, {"indices": [], "values": []}),
     ]
-    for path in (write(text), write(gzip.compress(text), "a.txt.gz"), write(text, "a")):
+    for path in (write(text, "a.svm"), write(gzip.compress(text), "a.txt.gz"), write(text, "a")):
         assert [(e.row, e.y, e.x) for e in open_source(path)] == expected
 
 
 def test_a_label_that_is_not_an_integer_is_a_string(write):
-    assert [e.y for e in open_source(write("spam 1:1\n0.5 1:1\nnan\n"))] == ["spam", "0.5", "nan"]
+    assert [e.y for e in open_source(write("spam 1:1\n0.5 1:1\nnan\n", "a.svm"))] == ["spam", "0.5", "nan"]
 
 
 @pytest.mark.parametrize(
@@ -71,16 +61,16 @@ def test_a_label_that_is_not_an_integer_is_a_string(write):
 )
 def test_opening_an_invalid_file_reports_the_error(write, text, message):
     with pytest.raises(ReadError, match=message):
-        open_source(write(text))
+        open_source(write(text, "a.svm"))
 
 
 def test_a_libsvm_file_has_no_ids(write):
     with pytest.raises(ReadError, match="no ids"):
-        open_source(write("1 1:1\n"), id_name="id")
+        open_source(write("1 1:1\n", "a.svm"), id_name="id")
 
 
 def test_shuffled_rows_keep_their_numbers(write):
-    source = open_source(write("".join(f"{i} {i + 1}:1\n" for i in range(20))))
+    source = open_source(write("".join(f"{i} {i + 1}:1\n" for i in range(20)), "a.svm"))
     shuffled = list(source.shuffled(0))
     assert sorted(e.row for e in shuffled) == list(range(1, 21))
     assert all(e.x["indices"].tolist() == [e.y] and e.row == e.y + 1 for e in shuffled)

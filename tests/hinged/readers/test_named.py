@@ -19,16 +19,6 @@ TITANIC = """PassengerId,Survived,Pclass,Name,Sex,Age,Fare,Cabin,Embarked
 """
 
 
-@pytest.fixture
-def write(tmp_path):
-    def write(text, name="a.csv"):
-        path = tmp_path / name
-        path.write_bytes(text if isinstance(text, bytes) else text.encode())
-        return path
-
-    return write
-
-
 def examples(path, label="y", **options):
     return [(example.x, example.y) for example in open_source(path, choice=TableColumns(label, **options))]
 

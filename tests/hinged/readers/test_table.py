@@ -13,16 +13,6 @@ NAMES = st.text(st.characters(codec="utf-8", exclude_categories=("Cs", "Cc")), m
 NUMBERS = st.floats(allow_nan=False, allow_infinity=False)
 
 
-@pytest.fixture
-def write(tmp_path):
-    def write(text, name="a.csv"):
-        path = tmp_path / name
-        path.write_bytes(text if isinstance(text, bytes) else text.encode())
-        return path
-
-    return write
-
-
 def rows(path, **options):
     return [(example.x, example.y) for example in open_source(path, **{"label": "y", **options})]
 

@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from hinged.service.edge.keys import create_key
-from tests.helpers.http_client import BASE, AskedModel, Asking, refusal
+from tests.helpers.http_client import BASE, AskedModel, Asking, bearer, refusal
 from tests.helpers.questions import LINE, asked, label, line_model, offered
 from tests.helpers.server import RunningServer, eventually
 
@@ -144,7 +144,7 @@ def test_an_annotator_may_not_forget_an_example_that_others_answered_or_will_ans
 def test_an_annotators_key_forgets_only_answers_under_its_name(tmp_path):
     keys = tmp_path / "keys.json"
     texts = {name: create_key(keys, name, role) for name, role in (("ann", "annotator"), ("me", "admin"))}
-    headers = {name: {"authorization": f"Bearer {text}"} for name, text in texts.items()}
+    headers = {name: bearer(text) for name, text in texts.items()}
     with RunningServer(tmp_path / "data", keys_file=keys) as server, Asking(server.url) as plain:
 
         def ask(method, path, **request):

@@ -6,7 +6,7 @@ import pytest
 
 from hinged.service.edge.keys import create_key, revoke_key
 from tests.helpers.guarded_server import Line, head
-from tests.helpers.http_client import BASE, Asking, example, refusal
+from tests.helpers.http_client import BASE, Asking, bearer, example, refusal
 from tests.helpers.server import PATIENCE_S, RunningServer, eventually
 from tests.helpers.stream_client import followed
 
@@ -179,10 +179,10 @@ def test_a_stream_needs_a_key_or_a_ticket_and_ends_with_the_key(tmp_path):
     admin, reader = create_key(path, "admin", "admin"), create_key(path, "reader", "reader", ("m",))
     running = RunningServer(tmp_path / "data", keys_file=path, limits={"heartbeat_s": 0.2})
     with running as server, Asking(server.url) as ask:
-        keys = {"authorization": f"Bearer {admin}"}
+        keys = bearer(admin)
         for name in ("m", "n"):
             assert ask("PUT", f"/models/{name}", json=BASE, headers=keys).status_code == 201
-        own = {"authorization": f"Bearer {reader}"}
+        own = bearer(reader)
         refusal(ask("GET", "/models/m/events"), 401, "unauthenticated")
         refusal(ask("GET", "/models/n/events", headers=own), 403, "forbidden")
         ticket = ask("POST", "/tickets", headers=own).json()["ticket"]

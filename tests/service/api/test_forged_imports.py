@@ -8,17 +8,16 @@ import numpy as np
 import pytest
 
 from hinged.frames import decode, encode
-from hinged.service.commands.learn import LearnRequest, make_plan
 from hinged.service.data.configuration import parse_configuration
-from hinged.service.data.examples import digests, to_inputs
+from hinged.service.data.examples import to_inputs
 from hinged.service.engine.creation import import_file
 from hinged.service.engine.transfer.exports import pack_export, unpack_export
 from hinged.service.errors import Invalid
 from hinged.service.model import learner
-from hinged.service.model.events.states import ModelCreated
 from hinged.service.model.model import Model
 from hinged.service.model.state import SNAPSHOT
 from hinged.service.settings import Settings
+from tests.helpers import models
 from tests.helpers.imported_models import DENSE, KINDS, NOW, RBF, SIZES, take
 from tests.helpers.server import RunningServer
 from tests.helpers.states import digest_of
@@ -144,26 +143,21 @@ def test_the_highest_count_that_a_file_may_have_can_still_grow(registry, states)
     model = take(registry, encode(SNAPSHOT, facts, arrays))
     assert model.learned == 2**52
     inputs = next(iter(model.pool)).x
-    request = LearnRequest(["new"], ["p"], inputs, digests(inputs, ["p"]))
-    for event in make_plan(model, [request], lambda _: {}, 8, NOW).events:
-        model.apply(model.position + 1, event)
+    models.learn(model, models.request_of(inputs, ["p"], ["new"]), now_ms=NOW)
     assert digest_of(Model.restore("m", model.snapshot(), **SIZES)) == digest_of(model)
 
 
 def test_a_window_that_jumps_far_does_not_list_all_numbers_in_between(registry):
     facts = json.dumps(KINDS["lasvm"] | {"window": {"seconds": 10}})
     configuration = parse_configuration(facts, Settings())
-    model = Model("m", configuration, **SIZES)
-    model.apply(1, ModelCreated(configuration.model_dump(mode="json"), NOW))
+    model = models.created(configuration, SIZES, NOW)
     inputs = to_inputs(np.random.default_rng(0).standard_normal((6, 3)).tolist(), configuration)
-    request = LearnRequest([None] * 6, ["n", "p"] * 3, inputs, digests(inputs, ["n", "p"] * 3))
-    for event in make_plan(model, [request], lambda _: {}, 8, NOW).events:
-        model.apply(model.position + 1, event)
+    request = models.request_of(inputs, ["n", "p"] * 3)
+    models.learn(model, request, now_ms=NOW)
     facts, arrays = decode(model.snapshot(), SNAPSHOT)
     arrays["learner.ages.grains"][:, 0] = facts["learned"] = facts["answers"]["newest"] = 2**52
     model = take(registry, encode(SNAPSHOT, facts, arrays))
-    for event in make_plan(model, [request], lambda _: {}, 8, NOW + 60_000).events:
-        model.apply(model.position + 1, event)
+    models.learn(model, request, now_ms=NOW + 60_000)
     assert model.learner.ages.dropped == 2**52
     assert model.solver.keys().min() > 2**52
 
@@ -179,13 +173,10 @@ def test_examples_that_leave_a_window_are_the_same_listed_or_looked_up(monkeypat
     found = []
     for most in (learner.DROPPED_MAX, 0):
         monkeypatch.setattr(learner, "DROPPED_MAX", most)
-        model = Model("m", configuration, **SIZES)
-        model.apply(1, ModelCreated(configuration.model_dump(mode="json"), NOW))
+        model = models.created(configuration, SIZES, NOW)
         for k in range(0, 80, 8):
-            inputs, labels = to_inputs(xs[k : k + 8], configuration), ["n", "p"] * 4
-            request = LearnRequest([None] * 8, labels, inputs, digests(inputs, labels))
-            for event in make_plan(model, [request], lambda _: {}, 8, NOW + 500 * k).events:
-                model.apply(model.position + 1, event)
+            request = models.request_of(to_inputs(xs[k : k + 8], configuration), ["n", "p"] * 4)
+            models.learn(model, request, now_ms=NOW + 500 * k)
         assert model.learner.ages.dropped > 20
         found.append(digest_of(model))
     assert found[0] == found[1]
@@ -197,14 +188,11 @@ def test_a_model_with_named_features_is_restored_at_any_time_of_its_warm_up(kern
     configuration = parse_configuration(
         json.dumps({"kernel": kernel, "features": {"type": "named", "warmup": 40}}), Settings()
     )
-    model = Model("m", configuration, **SIZES)
-    model.apply(1, ModelCreated(configuration.model_dump(mode="json"), NOW))
+    model = models.created(configuration, SIZES, NOW)
     for k in range(50):
         assert digest_of(Model.restore("m", model.snapshot(), **SIZES)) == digest_of(model)
         inputs = to_inputs([{"a": k % 7, "b": "xyz"[k % 3]}], configuration)
-        request = LearnRequest([None], ["np"[k % 2]], inputs, digests(inputs, ["np"[k % 2]]))
-        for event in make_plan(model, [request], lambda _: {}, 8, NOW).events:
-            model.apply(model.position + 1, event)
+        models.learn(model, models.request_of(inputs, ["np"[k % 2]]), now_ms=NOW)
 
 
 def test_a_damaged_drift_detector_stops_no_server_now_or_at_the_next_start(tmp_path):

@@ -7,7 +7,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from hinged import Client
 from hinged.service.edge.keys import create_key
-from tests.helpers.http_client import BASE, Asking, example, refusal
+from tests.helpers.http_client import BASE, Asking, bearer, example, refusal
 from tests.helpers.receiver import Receiver, is_signed
 from tests.helpers.server import PATIENCE_S, RunningServer, eventually
 
@@ -243,7 +243,7 @@ def test_only_an_owner_delivers_and_a_kill_loses_nothing(tmp_path):
 
 def _deliver_once(tmp_path, receiver):
     keys = tmp_path / "keys.json"
-    heads = {role: {"authorization": f"Bearer {create_key(keys, role, role)}"} for role in ("admin", "writer")}
+    heads = {role: bearer(create_key(keys, role, role)) for role in ("admin", "writer")}
     options = {"processes": 1, "followers": 1, "keys_file": keys, "hooks_hosts": receiver.host, "hooks_secret": SECRET}
     server = RunningServer(tmp_path / "data", limits=LIMITS, **options)
 

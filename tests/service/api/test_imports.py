@@ -10,9 +10,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from hinged.frames import BadFrame, decode, encode
-from hinged.service.commands.learn import LearnRequest, make_plan
 from hinged.service.data.configuration import parse_configuration
-from hinged.service.data.examples import digests, to_inputs
+from hinged.service.data.examples import to_inputs
 from hinged.service.data.inputs import inputs_state, read_inputs
 from hinged.service.engine.creation import import_file
 from hinged.service.engine.registry import Registry
@@ -22,6 +21,7 @@ from hinged.service.model.model import Model
 from hinged.service.model.state import SNAPSHOT
 from hinged.service.settings import Settings
 from hinged.service.store.sqlite import SQLiteStore
+from tests.helpers import models
 from tests.helpers.imported_models import KINDS, NOW, SIZES, take
 from tests.helpers.limits import limited
 from tests.helpers.states import digest_of
@@ -36,10 +36,8 @@ def test_an_exported_model_is_imported_and_learns_on_to_the_bit(registry, states
     assert (copy.position, copy.undone) == (1, [])
     assert digest_of(copy) == digest_of(original)
     inputs = next(iter(original.pool)).x
-    request = LearnRequest(["new"], ["p"], inputs, digests(inputs, ["p"]))
     for model in (original, copy):
-        for event in make_plan(model, [request], lambda _: {}, 8, NOW).events:
-            model.apply(model.position + 1, event)
+        models.learn(model, models.request_of(inputs, ["p"], ["new"]), now_ms=NOW)
     assert digest_of(copy) == digest_of(original)
 
 

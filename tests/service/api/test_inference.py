@@ -5,7 +5,7 @@ import pytest
 import tritonclient.http as triton
 
 from hinged.service.edge.keys import create_key
-from tests.helpers.http_client import BASE, Asking, example
+from tests.helpers.http_client import BASE, Asking, bearer, example
 from tests.helpers.server import RunningServer
 
 BODY = {"inputs": [{"name": "x", "datatype": "FP32", "shape": [2, 2], "data": [0.1, 0.9, 0.9, 0.1]}]}
@@ -235,10 +235,10 @@ def test_with_keys_health_is_open_and_the_rest_needs_a_reader(tmp_path):
     path = tmp_path / "keys.json"
     admin, reader = create_key(path, "admin", "admin"), create_key(path, "reader", "reader", ("m",))
     with RunningServer(tmp_path / "data", keys_file=path) as server, Asking(server.url) as ask:
-        assert ask("PUT", "/models/m", json=BASE, headers={"authorization": f"Bearer {admin}"}).status_code == 201
+        assert ask("PUT", "/models/m", json=BASE, headers=bearer(admin)).status_code == 201
         for open_to_all in ("/v2", "/v2/health/live", "/v2/health/ready"):
             assert ask("GET", open_to_all).status_code == 200
-        own = {"authorization": f"Bearer {reader}"}
+        own = bearer(reader)
         for name, status in (("m", 200), ("n", 403)):
             failed(ask("GET", f"/v2/models/{name}"), 401)
             assert ask("GET", f"/v2/models/{name}", headers=own).status_code == status

@@ -12,7 +12,7 @@ from hinged.answers import MAY, ROLES
 from hinged.service import limits
 from hinged.service.edge.keys import create_key, read_keys
 from hinged.service.errors import Conflict
-from tests.helpers.http_client import Asking, refusal
+from tests.helpers.http_client import Asking, bearer, refusal
 from tests.helpers.server import ROOT, RunningServer
 
 
@@ -26,7 +26,7 @@ def guarded(tmp_path_factory):
     with RunningServer(folder / "data", keys_file=path, log_requests="yes") as server, Asking(server.url) as plain:
 
         def ask(who, method, route, **request):
-            return plain(method, route, headers={"authorization": f"Bearer {keys.get(who, who)}"}, **request)
+            return plain(method, route, headers=bearer(keys.get(who, who)), **request)
 
         yield server, ask, path, keys
 
@@ -164,12 +164,12 @@ def test_a_server_without_keys_says_how_to_get_some(server):
 
 def test_made_and_revoked_keys_stay_so_after_a_kill(tmp_path):
     path = tmp_path / "keys.json"
-    admin = {"authorization": f"Bearer {create_key(path, 'admin', 'admin')}"}
+    admin = bearer(create_key(path, "admin", "admin"))
     texts = {}
     with RunningServer(tmp_path / "data", keys_file=path) as server, Asking(server.url) as ask:
         for name in ("gone", "kept"):
             answer = ask("POST", "/keys", json={"name": name, "role": "reader"}, headers=admin)
-            texts[name] = {"authorization": f"Bearer {answer.json()['key']}"}
+            texts[name] = bearer(answer.json()["key"])
         assert ask("DELETE", "/keys/gone", headers=admin).status_code == 200
         server.kill()
     with RunningServer(tmp_path / "data", keys_file=path) as server, Asking(server.url) as ask:

@@ -12,7 +12,7 @@ import pytest
 
 from hinged import Client
 from hinged.service.edge.keys import create_key
-from tests.helpers.http_client import Asking, refusal
+from tests.helpers.http_client import Asking, bearer, refusal
 from tests.helpers.questions import LINEAR, taught
 from tests.helpers.server import ROOT, RunningServer, eventually
 
@@ -414,7 +414,7 @@ def test_the_key_comes_as_the_password_of_basic_authorization_or_in_a_header(gua
 
     def asked(method, route, role=None, header=False, **more):
         auth = None if header or role is None else httpx.BasicAuth("anybody", guarded.keys[role])
-        headers = {"authorization": f"Bearer {guarded.keys[role]}"} if header else {}
+        headers = bearer(guarded.keys[role]) if header else {}
         return httpx.request(method, guarded.url + route, auth=auth, headers=headers, timeout=60, **more)
 
     at = "/labelstudio/models/m"

@@ -192,14 +192,14 @@ def test_every_way_of_predicting_lists_what_lies_outside(points, door):
     assert [result.get("outside") or None for result in door(points)] == [None, [0, 2]]
 
 
-@pytest.mark.parametrize("more", [{"readers": 1}, {"workers": 2}], ids=["a reader", "workers"])
+@pytest.mark.parametrize("more", [{"processes": 2, "followers": 1}, {"processes": 2}], ids=["a follower", "owners"])
 def test_other_processes_list_it_too(tmp_path, more):
     with RunningServer(tmp_path / "data", **more) as server, Asking(server.url) as ask:
         model = made(ask, "outside", DENSE, point)
         wait_for_children(server.process.pid, 1)
         newest = ask("GET", model.path).json()["position"]
 
-        def followed():  # a reader may be some milliseconds behind; each request has its own connection
+        def followed():  # a follower may be some milliseconds behind; each request has its own connection
             answers = [httpx.post(f"{server.url}{model.path}/predict", json=BODY).json() for _ in range(10)]
             return all(answer["position"] >= newest for answer in answers)
 

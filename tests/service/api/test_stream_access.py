@@ -6,7 +6,7 @@ import pytest
 from websockets.exceptions import InvalidStatus
 
 from hinged.service.edge.keys import create_key, revoke_key
-from tests.helpers.http_client import BASE, Asking, example
+from tests.helpers.http_client import BASE, Asking, bearer, example
 from tests.helpers.server import RunningServer
 from tests.helpers.stream_client import closed, granted, opened, refused
 
@@ -43,13 +43,13 @@ def guarded(tmp_path_factory):
     path = folder / "keys.json"
     keys = {role: create_key(path, role, role) for role in ("reader", "annotator", "writer", "admin")}
     with RunningServer(folder / "data", keys_file=path) as server, Asking(server.url) as ask:
-        header = {"authorization": f"Bearer {keys['admin']}"}
+        header = bearer(keys["admin"])
         assert ask("PUT", "/models/m", json=BASE, headers=header).status_code == 201
         yield server, ask, path, keys
 
 
-def bearer(key):
-    return {"additional_headers": {"authorization": f"Bearer {key}"}}
+def with_key(key):
+    return {"additional_headers": bearer(key)}
 
 
 FRAMES = {
@@ -65,7 +65,7 @@ FRAMES = {
 def test_a_frame_needs_the_role_of_its_route(guarded, role):
     server, _, _, keys = guarded
     roles = list(keys)
-    with opened(server.url, "/models/m/stream", **bearer(keys[role])) as socket:
+    with opened(server.url, "/models/m/stream", **with_key(keys[role])) as socket:
         for op, (least, body) in FRAMES.items():
             answer = socket.ask(op, **body)
             while "event" in answer:
@@ -84,7 +84,7 @@ def test_a_frame_needs_the_role_of_its_route(guarded, role):
 
 def test_a_browser_opens_a_socket_with_a_ticket_once_and_the_ticket_is_not_logged(guarded):
     server, ask, _, keys = guarded
-    ticket = ask("POST", "/tickets", headers={"authorization": f"Bearer {keys['reader']}"}).json()["ticket"]
+    ticket = ask("POST", "/tickets", headers=bearer(keys["reader"])).json()["ticket"]
     with opened(server.url, "/models/m/stream", f"?ticket={ticket}", origin=server.url) as socket:
         granted(socket.ask("predict", x=[0, 1]))
         refused(socket.ask("learn", **A), "forbidden")
@@ -98,7 +98,7 @@ def test_a_browser_opens_a_socket_with_a_ticket_once_and_the_ticket_is_not_logge
 
 def test_a_key_that_is_revoked_closes_its_sockets(guarded):
     server, _, path, _ = guarded
-    with opened(server.url, "/models/m/stream", **bearer(create_key(path, "leaving", "writer"))) as socket:
+    with opened(server.url, "/models/m/stream", **with_key(create_key(path, "leaving", "writer"))) as socket:
         granted(socket.ask("predict", x=[0, 1]))
         revoke_key(path, "leaving")
         refused(socket.ask("learn", **A), "unauthenticated")

@@ -11,6 +11,7 @@ import pytest
 from websockets.exceptions import InvalidStatus
 
 from hinged.client import AsyncClient, Client
+from hinged.service import limits
 from hinged.service.cluster.gate import Gate
 from hinged.service.cluster.lines import LineBroken, Lines
 from hinged.service.cluster.passing import HELD_BYTES_MAX, Passed, Passing
@@ -393,9 +394,10 @@ async def once(lines, address):
 
 
 class Passes:
-    """Forwards a GET to a server that gives the same answer to every request. Records the messages to the client."""
+    """Forwards a request to a server that gives each request the same answer. Records the messages to the client."""
 
-    def __init__(self, answer, *, hangs_up=False):
+    def __init__(self, answer, *, hangs_up=False, body=b""):
+        self._body = body
         self.said, self.owner = [], []
         self.client_left, self.reads = asyncio.Event(), asyncio.Event()
         self._answer, self._hangs_up = answer, hangs_up
@@ -406,7 +408,8 @@ class Passes:
         made = lambda: Answering(self._answer, self.owner, hangs_up=self._hangs_up)  # noqa: E731
         server = await asyncio.get_running_loop().create_server(made, "127.0.0.1", port)
         passing = self.passing = Passing(SimpleNamespace(lives=lambda _: True, address="http://here"), Streams(10), 1.0)
-        scope = {"method": "GET", "path": "/", "query_string": b"", "headers": []}
+        headers = [(b"content-length", str(len(self._body)).encode())]
+        scope = {"method": "GET", "path": "/", "query_string": b"", "headers": headers}
         self.request = Passed(passing, scope, self._receive, self._send, f"http://127.0.0.1:{port}")
         passed = asyncio.create_task(self.request.run())
         async with asyncio.timeout(PATIENCE_S):
@@ -418,6 +421,9 @@ class Passes:
         return found
 
     async def _receive(self):
+        if self._body:
+            piece, self._body = self._body[:HELD_BYTES_MAX], self._body[HELD_BYTES_MAX:]
+            return {"type": "http.request", "body": piece, "more_body": bool(self._body)}
         await self.client_left.wait()
         return {"type": "http.disconnect"}
 
@@ -479,6 +485,20 @@ def test_a_client_that_is_slow_to_send_a_small_body_is_refused():
 
     with pytest.raises(RequestTimeout, match=r"[0-2] bytes of the body came in 0\.1"):
         asyncio.run(hold())
+
+
+async def test_a_living_server_that_reads_nothing_is_waited_for_no_longer_than_a_stream(monkeypatch):
+    monkeypatch.setattr(limits, "STREAM_IDLE_S", 0.3)
+    passes = Passes(b"", body=bytes(50_000_000))
+
+    async def reads_nothing(passed):
+        await _until(lambda: passes.owner)
+        passes.owner[0].transport.pause_reading()
+        with pytest.raises(Unavailable, match=r"it has read nothing for .* its outcome is unknown"):
+            await passed
+        passes.owner[0].transport.abort()
+
+    await passes.run(reads_nothing)
 
 
 async def _ended(passed):

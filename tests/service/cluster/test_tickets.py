@@ -3,7 +3,7 @@
 import pytest
 
 from hinged.service.edge.keys import create_key
-from tests.helpers.http_client import BASE, refusal
+from tests.helpers.http_client import BASE, bearer, refusal
 from tests.helpers.nodes import Nodes, ask
 from tests.helpers.stream_client import followed
 
@@ -13,7 +13,7 @@ def nodes(tmp_path_factory):
     folder = tmp_path_factory.mktemp("nodes")
     key = create_key(folder / "keys.json", "ann", "admin")
     with Nodes(folder, 2, keys_file=folder / "keys.json", node_ttl_s=3) as nodes:
-        nodes.headers = {"authorization": f"Bearer {key}"}
+        nodes.headers = bearer(key)
         made = ask(nodes.servers[0], "PUT", "/models/m", json=BASE, headers=nodes.headers)
         assert made.status_code == 201, made.text
         yield nodes

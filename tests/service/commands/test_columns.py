@@ -1,20 +1,13 @@
 """The columns that a model describes, beside predictions of x that lack a name."""
 
-import json
-
 import numpy as np
 import pytest
 
 from hinged.service.commands import columns
 from hinged.service.commands.columns import columns_of
-from hinged.service.commands.learn import make_plan
-from hinged.service.commands.planned import LearnRequest
-from hinged.service.data.configuration import new_configuration
-from hinged.service.data.examples import digests, to_inputs
-from hinged.service.model.events.states import ModelCreated
-from hinged.service.model.model import Model
-from hinged.service.settings import Settings
+from hinged.service.data.examples import to_inputs
 from hinged.solvers.estimators.scaling import bent, unbent
+from tests.helpers import models
 
 NAMED = {"type": "named", "warmup": 60, "columns": {"note": {"type": "text"}}}
 DENSE = {"type": "dense", "dim": 3, "scale": "auto", "warmup": 40}
@@ -33,15 +26,10 @@ def payments(n):
 
 def learned(features, examples, solver="lasvm", **parts):
     body = {"solver": solver, "kernel": {"type": "rbf", "gamma": "scale"}, "features": features, **parts}
-    configuration = new_configuration(json.dumps(body), Settings())
-    model = Model("m", configuration, cache_bytes=2**22, answers_kept=1000)
-    model.apply(1, ModelCreated(configuration.model_dump(mode="json"), 0))
+    model = models.new_model(body, {"cache_bytes": 2**22, "answers_kept": 1000})
     xs, ys = (list(part) for part in zip(*examples, strict=True))
-    inputs = to_inputs([configuration.features.ONE.validate_python(x) for x in xs], configuration)
-    request = LearnRequest([str(k) for k in range(len(xs))], ys, inputs, digests(inputs, ys))
-    plan = make_plan(model, [request], lambda _: {}, 8, 0)
-    for event in plan.events:
-        model.apply(model.position + 1, event)
+    inputs = to_inputs([model.configuration.features.ONE.validate_python(x) for x in xs], model.configuration)
+    models.learn(model, models.request_of(inputs, ys, [str(k) for k in range(len(xs))]))
     return model
 
 

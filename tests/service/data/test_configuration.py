@@ -42,6 +42,19 @@ def test_labels_that_are_equal_in_python_make_different_configurations():
     assert parse(classes=[1, 0]).same_as(parse(classes=[1, 0]))
 
 
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"classes": ["a", 1, True]},
+        {"show": {"image": [1, 2], "origins": ["https://a.example"]}},
+        {"features": {"type": "named", "times": True, "since": ["at"]}},
+    ],
+)
+def test_lists_of_a_written_configuration_read_back_as_they_were(body):
+    made = parse(**body)
+    assert read_configuration(made.model_dump(mode="json")) == made
+
+
 def of_any_solver():
     """Draw a body for any solver, with some of its parameters. Some parameters have their default values."""
     kernels = st.sampled_from(

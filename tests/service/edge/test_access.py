@@ -13,7 +13,7 @@ from hinged.service.api.serving import Group
 from hinged.service.edge.access import Access
 from hinged.service.edge.keys import NOBODY_ASKED, create_key, revoke_key
 from hinged.service.settings import Settings
-from tests.helpers.http_client import BASE, Asking, example, refusal
+from tests.helpers.http_client import BASE, Asking, bearer, example, refusal
 from tests.helpers.server import RunningServer
 
 ROLES = ("reader", "annotator", "writer", "admin")
@@ -47,10 +47,6 @@ def models(ask):
         assert ask("admin", "PUT", f"/models/{name}", json=BASE).status_code == 201
         body = {"examples": [example([0, 1], "up"), example([1, 0], "down")]}
         assert ask("admin", "POST", f"/models/{name}/learn", json=body).status_code == 200
-
-
-def bearer(key):
-    return {"authorization": f"Bearer {key}"}
 
 
 NEEDS = {

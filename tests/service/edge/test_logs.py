@@ -6,7 +6,7 @@ import pytest
 
 from hinged.service.edge.keys import create_key
 from hinged.service.edge.logs import JSONLines
-from tests.helpers.http_client import BASE, Asking, example
+from tests.helpers.http_client import BASE, Asking, bearer, example
 from tests.helpers.server import RunningServer
 
 CONTENT = "4.56789"
@@ -19,7 +19,7 @@ def told(tmp_path_factory):
     key = create_key(folder / "keys.json", "ann", "admin")
     settings = {"keys_file": folder / "keys.json", "log_format": "json", "log_requests": "yes"}
     with RunningServer(folder / "data", **settings) as server, Asking(server.url) as ask:
-        headers = {"authorization": f"Bearer {key}"}
+        headers = bearer(key)
         json_body = {"content-type": "application/json"}
         number = float(CONTENT)
         ask("PUT", "/models/m", json=BASE, headers=headers)
@@ -29,7 +29,7 @@ def told(tmp_path_factory):
         ask("GET", f"/models/m/predict?x=[{CONTENT},1]", headers=headers)
         ask("GET", f"/models/x{CONTENT} y/predict?x=[1]", headers=headers)
         ask("GET", f"/{CONTENT}", headers=headers)
-        ask("GET", "/models", headers={"authorization": f"Bearer {CONTENT}"})
+        ask("GET", "/models", headers=bearer(CONTENT))
         ask("GET", "/models", headers={"host": CONTENT})
         server.terminate()
         text = server.log.read_text()

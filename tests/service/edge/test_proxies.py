@@ -10,10 +10,10 @@ from tests.helpers.server import PATIENCE_S, PLAIN, RunningServer, eventually
 UNKNOWN = "a key that is not known, from "
 FORGED = {"authorization": "Bearer nobody", "x-forwarded-for": "203.0.113.7"}
 NAMES = [f"m{k}" for k in range(8)]
-"""Names of models. Each of the two workers owns some of the models."""
+"""Names of models. Each of the two processes owns some of the models."""
 
 
-@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("processes", [1, 2])
 @pytest.mark.parametrize(
     ("proxies", "seen"),
     [
@@ -23,9 +23,9 @@ NAMES = [f"m{k}" for k in range(8)]
         ("::1", "127.0.0.1"),
     ],
 )
-def test_the_log_has_the_clients_address(tmp_path, workers, proxies, seen):
+def test_the_log_has_the_clients_address(tmp_path, processes, proxies, seen):
     create_key(tmp_path / "keys.json", "admin", "admin")
-    more = {"keys_file": tmp_path / "keys.json", "workers": workers, "proxies": proxies}
+    more = {"keys_file": tmp_path / "keys.json", "processes": processes, "proxies": proxies}
     with RunningServer(tmp_path / "data", **more) as server:
         for name in NAMES:
             answer = httpx.get(f"{server.url}/models/{name}", headers=FORGED, timeout=PATIENCE_S, verify=PLAIN)

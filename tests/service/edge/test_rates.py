@@ -15,7 +15,7 @@ from hinged.service.errors import Invalid, QueueFull
 from hinged.service.limits import FRAME_BYTES_MAX
 from hinged.service.settings import Settings
 from tests.helpers.guarded_server import Line, head
-from tests.helpers.http_client import BASE, Asking, example, refusal
+from tests.helpers.http_client import BASE, Asking, bearer, example, refusal
 from tests.helpers.server import PATIENCE_S, RunningServer
 
 RATE = 4
@@ -71,7 +71,7 @@ def guarded(tmp_path_factory):
     folder = tmp_path_factory.mktemp("rates")
     path = folder / "keys.json"
     names = ("GET", "POST", "frames", "other")
-    keys = {name: {"authorization": f"Bearer {create_key(path, name, 'admin')}"} for name in names}
+    keys = {name: bearer(create_key(path, name, "admin")) for name in names}
     with RunningServer(folder / "data", keys_file=path, key_rate=RATE) as server, Asking(server.url) as ask:
         assert ask("PUT", "/models/m", json=BASE, headers=keys["other"]).status_code == 201
         yield server, ask, keys
@@ -122,7 +122,7 @@ def bounded(tmp_path_factory):
     """A server that accepts shorter bodies from readers and annotators, and the header of a key of each role."""
     folder = tmp_path_factory.mktemp("sizes")
     path = folder / "keys.json"
-    keys = {role: {"authorization": f"Bearer {create_key(path, role, role)}"} for role in ROLES}
+    keys = {role: bearer(create_key(path, role, role)) for role in ROLES}
     limits = {"reader_bytes_max": SMALLER, "body_bytes_max": LARGER}
     with RunningServer(folder / "data", keys_file=path, **limits) as server, Asking(server.url) as ask:
         assert ask("PUT", "/models/m", json=BASE, headers=keys["admin"]).status_code == 201

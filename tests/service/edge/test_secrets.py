@@ -8,7 +8,7 @@ from hinged.operations import DECLARED
 from hinged.operations.base import PARAMETER
 from hinged.service.edge.keys import create_key
 from tests.helpers.command import hinged
-from tests.helpers.http_client import BASE, Asking, example
+from tests.helpers.http_client import BASE, Asking, bearer, example
 from tests.helpers.redis_server import PASSWORD, RedisServer
 from tests.helpers.server import RunningServer
 
@@ -51,7 +51,7 @@ def test_no_answer_and_no_line_of_the_log_has_a_secret(tmp_path):
             "log_requests": "yes",
         }
         with RunningServer(tmp_path / "data", **settings) as server, Asking(server.url) as ask:
-            headers = {"authorization": f"Bearer {key}"}
+            headers = bearer(key)
             assert ask("PUT", "/models/m", json=BASE, headers=headers).status_code == 201
             said = asked_for(ask, headers)
             said.append(ask("GET", "/models", headers={"authorization": f"Bearer {key}x"}).text)

@@ -11,6 +11,7 @@ from hinged.service.errors import Conflict, NotFound, Unavailable
 from hinged.service.settings import Settings
 from hinged.service.store.base import OutcomeUnknown
 from hinged.service.store.sqlite import SQLiteStore
+from tests.helpers.worker import examples_of, learning
 
 
 class CutOffStore(SQLiteStore):
@@ -94,5 +95,21 @@ def test_a_deletion_of_unknown_outcome_can_be_repeated(run):
         with pytest.raises(NotFound):
             registry.get("m")
         assert store.models() == []
+
+    run(scenario)
+
+
+def test_an_export_with_the_log_breaks_off_if_an_example_is_forgotten_meanwhile(run):
+    async def scenario(registry, _):
+        worker, _ = await registry.create("m", configured())
+        await worker.learn(learning(worker.model, examples_of(1, 10)))
+        for forgets in (False, True):
+            _, pieces = await registry.export("m", None, log=True)
+            if forgets:
+                await worker.ended((await worker.forget("s1-1"))["at"])
+                with pytest.raises(Conflict, match="forgotten meanwhile"):
+                    list(pieces)
+            else:
+                assert b"".join(pieces)
 
     run(scenario)

@@ -11,16 +11,15 @@ from hypothesis import strategies as st
 from hinged.answers import MarkKind
 from hinged.service import limits
 from hinged.service.commands.figures import curves_of
-from hinged.service.commands.learn import make_plan
-from hinged.service.commands.planned import LearnRequest
 from hinged.service.data.configuration import parse_configuration
-from hinged.service.data.examples import digests, to_inputs
+from hinged.service.data.examples import to_inputs
 from hinged.service.data.parameters import SOLVER_NAMES
 from hinged.service.model.curves import FIGURES, MARKED, PART, PAUSE_MS, POINTS_MAX, WHERE, Curves, LearningCurve
 from hinged.service.model.events.learning import PredictionsMade, TrainingFinished
-from hinged.service.model.events.states import ModelCreated, ModelRolledBack
+from hinged.service.model.events.states import ModelRolledBack
 from hinged.service.model.model import Model
 from hinged.service.settings import Settings
+from tests.helpers import models
 from tests.helpers.examples import heaps
 from tests.helpers.states import digest_of
 
@@ -29,19 +28,14 @@ BASE = {"kernel": {"type": "rbf", "gamma": 0.7}, "features": {"type": "dense", "
 
 
 def new_model(**changes):
-    configuration = parse_configuration(json.dumps(BASE | changes), Settings())
-    model = Model("m", configuration, **SIZES)
-    model.apply(1, ModelCreated(configuration.model_dump(mode="json"), 0))
-    return model
+    return models.created(parse_configuration(json.dumps(BASE | changes), Settings()), SIZES)
 
 
 def learn(model, examples):
     """Learn examples as one micro-batch."""
     xs, labels = (list(part) for part in zip(*examples, strict=True))
-    rows = to_inputs(xs, model.configuration)
-    request = LearnRequest([None] * len(xs), labels, rows, digests(rows, labels))
-    for event in make_plan(model, [request], lambda ids: {}, 8, model.at_ms + PAUSE_MS).events:
-        model.apply(model.position + 1, event)
+    request = models.request_of(to_inputs(xs, model.configuration), labels)
+    models.learn(model, request, now_ms=model.at_ms + PAUSE_MS)
 
 
 def stream(n, seed=0):

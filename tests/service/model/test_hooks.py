@@ -1,21 +1,18 @@
 """Hooks are a fold: a loop over the history gives the marks that wait, and a snapshot keeps them."""
 
-import json
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hinged.frames import BadFrame, decode, encode
 from hinged.service import limits
-from hinged.service.data.configuration import parse_configuration
 from hinged.service.model.curves import CurveMark
 from hinged.service.model.events.hooks import HookAdded, HookRemoved, MarksDelivered
-from hinged.service.model.events.states import EventSetAside, ModelCreated, ModelImported, ModelRolledBack
+from hinged.service.model.events.states import EventSetAside, ModelImported, ModelRolledBack
 from hinged.service.model.hooks import Hooks
 from hinged.service.model.model import Model
 from hinged.service.model.state import SNAPSHOT
-from hinged.service.settings import Settings
+from tests.helpers import models
 
 SIZES = {"cache_bytes": 2**20, "answers_kept": 10}
 IDS = [f"{number:032x}" for number in range(3)]
@@ -30,10 +27,7 @@ STEPS = st.one_of(
 
 def new_model():
     body = {"solver": "lasvm", "kernel": {"type": "linear"}, "features": {"type": "dense", "dim": 1}}
-    configuration = parse_configuration(json.dumps(body), Settings())
-    model = Model("m", configuration, **SIZES)
-    model.apply(1, ModelCreated(configuration.model_dump(mode="json"), 0))
-    return model
+    return models.new_model(body, SIZES)
 
 
 def restored(model):

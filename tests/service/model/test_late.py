@@ -13,13 +13,13 @@ from hinged.service.data.inputs import content_of, x_digests
 from hinged.service.model.events import decode_event
 from hinged.service.model.events.changes import ChallengerPromoted
 from hinged.service.model.events.learning import ClassAdded, ExamplesLearned, PredictionsMade
-from hinged.service.model.events.states import ModelCreated
 from hinged.service.model.learner import ModelLearner
 from hinged.service.model.model import Model
 from hinged.service.model.pending import Prediction
 from hinged.service.model.state import SNAPSHOT
 from hinged.service.settings import Settings
 from hinged.solvers.core.rows import rows_from_dense
+from tests.helpers import models
 from tests.helpers.solvers.streams import same
 from tests.helpers.states import digest_of
 from tests.solvers.race.test_race import wavy
@@ -36,8 +36,7 @@ class Served:
 
     def __init__(self, **changes):
         configuration = parse_configuration(json.dumps(RACE | changes), Settings())
-        self.model, self.log = Model("m", configuration, **SIZES), []
-        self.model.apply(1, ModelCreated(configuration.model_dump(mode="json"), 0))
+        self.model, self.log = models.created(configuration, SIZES), []
         self.apply(*(ClassAdded(label) for label in LABELS))
         self.rows = rows_from_dense(X, self.model.solver.kernel, 2)
         self.digests = x_digests(self.rows)

@@ -9,18 +9,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hinged.frames import BadFrame
-from hinged.service.commands.learn import make_plan
-from hinged.service.commands.planned import LearnRequest
 from hinged.service.data.configuration import parse_configuration
-from hinged.service.data.examples import digests, to_inputs
+from hinged.service.data.examples import to_inputs
 from hinged.service.data.parts import Configuration
 from hinged.service.errors import Conflict, Invalid, ModelFull
-from hinged.service.model.events import decode_event
 from hinged.service.model.events.changes import ChallengerPromoted
 from hinged.service.model.events.learning import TrainingFinished
-from hinged.service.model.events.states import ModelCreated
 from hinged.service.model.model import Model
 from hinged.service.settings import Settings
+from tests.helpers import models
 from tests.helpers.states import digest_of
 from tests.helpers.worker import predictions_of
 
@@ -29,28 +26,20 @@ BASE = {"kernel": {"type": "rbf", "gamma": 0.7}, "C": 10, "features": {"type": "
 
 
 def new_model(**changes):
-    configuration = parse_configuration(json.dumps(BASE | changes), Settings())
-    model = Model("m", configuration, **SIZES)
-    model.apply(1, ModelCreated(configuration.model_dump(mode="json"), 0))
-    return model
+    return models.created(parse_configuration(json.dumps(BASE | changes), Settings()), SIZES)
 
 
 def request(model, examples):
     """Return a learn request for examples (id, x, y)."""
     ids, xs, labels = (list(part) for part in zip(*examples, strict=True))
-    rows = to_inputs(xs, model.configuration)
-    return LearnRequest(ids, labels, rows, digests(rows, labels))
+    return models.request_of(to_inputs(xs, model.configuration), labels, ids)
 
 
 def learn(model, *requests, log=None):
-    """Plan requests as one micro-batch, encode and decode the events, and apply them. Return what happened to each
-    example.
-    """
-    plan = make_plan(model, [request(model, r) for r in requests], lambda ids: {}, 8, 0)
-    for event in plan.events:
-        if log is not None:
-            log.append(event)
-        model.apply(model.position + 1, decode_event(event.KIND, event.encode()))
+    """Learn requests as one micro-batch. Return what happened to each example."""
+    plan = models.learn(model, *(request(model, r) for r in requests))
+    if log is not None:
+        log += plan.events
     return plan.planned
 
 

@@ -8,15 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hinged.service import limits
-from hinged.service.commands.change import Configure
-from hinged.service.data.configuration import new_configuration
 from hinged.service.errors import Invalid
 from hinged.service.model.events import decode_event
 from hinged.service.model.events.changes import ExampleForgotten
-from hinged.service.model.events.states import ModelCreated
 from hinged.service.model.learner import ModelLearner
 from hinged.service.model.model import Model
-from hinged.service.settings import Settings
+from tests.helpers import models
 from tests.helpers.states import digest_of
 from tests.helpers.worker import SIZES
 from tests.service.model.test_weights import learn
@@ -33,10 +30,7 @@ VALUES = [None, "DE", "de", "", 1, 1.5, True, "1", "true", "x" * 1000, "x" * 999
 
 
 def new_model(**parts):
-    configuration = new_configuration(json.dumps(BODY | parts), Settings())
-    model = Model("m", configuration, **SIZES)
-    model.apply(1, ModelCreated(configuration.model_dump(mode="json"), 0))
-    return model
+    return models.new_model(BODY | parts)
 
 
 def stream(n, seed=0, values=("DE", "FR", "IT")):
@@ -51,14 +45,6 @@ def stream(n, seed=0, values=("DE", "FR", "IT")):
 
 def taught(model, xs, labels, batch=50):
     return [e for b in range(0, len(xs), batch) for e in learn(model, xs[b : b + batch], labels[b : b + batch])]
-
-
-def change(model, **changes):
-    """Change the configuration at once, through the log's bytes."""
-    (event,) = Configure(changes, Settings()).plan(model, 0).events
-    assert event.KIND == "reconfigured"
-    model.apply(model.position + 1, decode_event(event.KIND, event.record().payload))
-    return event
 
 
 def segments_of(model):
@@ -191,7 +177,7 @@ def test_a_change_of_segments_keeps_the_features_that_stay_and_other_costs_begin
     xs, labels = stream(200)
     events = taught(model, xs[:100], labels[:100])
     before = segments_of(model)
-    events.append(change(model, segments=["amount", "country"]))
+    events.append(models.change(model, segments=["amount", "country"]))
     assert segments_of(model)["country"] == before["country"]
     assert segments_of(model)["amount"] == {"values": [], "other": None}
     events += taught(model, xs[100:], labels[100:])
@@ -199,16 +185,16 @@ def test_a_change_of_segments_keeps_the_features_that_stay_and_other_costs_begin
     assert sum(each["examples"] for each in found["country"]["values"]) == model.metrics.predicted
     other = found["amount"]["other"]
     assert sum(each["examples"] for each in [*found["amount"]["values"], other]) == 100
-    events.append(change(model, costs={"fraud": {"ok": 3}}))
+    events.append(models.change(model, costs={"fraud": {"ok": 3}}))
     assert {each["cost"] for each in segments_of(model)["country"]["values"]} == {None}
-    events.append(change(model, costs=None))
+    events.append(models.change(model, costs=None))
     again = new_model(segments=["country", "device"], costs=COSTS)
     for event in events:
         again.apply(again.position + 1, decode_event(event.KIND, event.record().payload))
     assert digest_of(again) == digest_of(model)
-    change(model, segments=None)
+    models.change(model, segments=None)
     assert "segments" not in model.describe()["metrics"]
-    change(model, segments=["country"])
+    models.change(model, segments=["country"])
     assert segments_of(model)["country"] == {"values": [], "other": None}
 
 

@@ -10,14 +10,12 @@ from hypothesis import strategies as st
 
 from hinged.service.commands.ask import Ask, Offer
 from hinged.service.commands.change import Forget
-from hinged.service.commands.learn import make_plan
-from hinged.service.commands.planned import LearnRequest
 from hinged.service.data.configuration import new_configuration, read_configuration
-from hinged.service.data.examples import digests, to_inputs
+from hinged.service.data.examples import to_inputs
 from hinged.service.data.inputs import x_digests
-from hinged.service.model.events.states import ModelCreated
 from hinged.service.model.model import Model
 from hinged.service.settings import Settings
+from tests.helpers import models
 from tests.helpers.states import digest_of
 from tests.helpers.worker import SIZES
 
@@ -32,26 +30,16 @@ def configured(features, **parts):
 
 
 def new_model(features, **parts):
-    configuration = configured(features, **parts)
-    model = Model("m", configuration, **SIZES)
-    model.apply(1, ModelCreated(configuration.model_dump(mode="json"), 0))
-    return model
-
-
-def take(model, command_events):
-    for event in command_events:
-        model.apply(model.position + 1, event)
+    return models.created(configured(features, **parts))
 
 
 def learn(model, xs, labels, ids=None):
-    inputs = to_inputs(xs, model.configuration)
-    request = LearnRequest(ids or [None] * len(xs), labels, inputs, digests(inputs, labels))
-    take(model, make_plan(model, [request], lambda _: {}, 8, 0).events)
+    models.learn(model, models.request_of(to_inputs(xs, model.configuration), labels, ids))
 
 
 def offer(model, xs, ids):
     inputs = to_inputs(xs, model.configuration)
-    take(model, Offer(ids, inputs, x_digests(inputs), [None] * len(ids)).plan(model, 0).events)
+    models.take(model, Offer(ids, inputs, x_digests(inputs), [None] * len(ids)).plan(model, 0).events)
 
 
 def scores(model, xs):
@@ -157,7 +145,7 @@ def test_a_model_with_a_pool_ranks_questions_as_soon_as_there_are_two_classes():
     two = [labels.index("p"), labels.index("n")]
     learn(model, [xs[k] for k in two], [labels[k] for k in two], [f"e{k}" for k in two])
     answer = Ask(3, "ann", "active", 60_000, None, 100).plan(model, 0)
-    take(model, answer.events)
+    models.take(model, answer.events)
     queries = answer.answer(model)["queries"]
     assert [query["reason"] for query in queries] == ["active"] * 3
     assert all(query["score"] is not None for query in queries)
@@ -168,7 +156,7 @@ def test_a_forgotten_candidate_leaves_the_warm_up_with_its_names():
     model = new_model(NAMED)
     offer(model, [*xs, {"secret": "word"}], [f"e{k}" for k in range(18)] + ["gone"])
     assert b"secret" in model.snapshot()
-    take(model, Forget("gone").plan(model, 0).events)
+    models.take(model, Forget("gone").plan(model, 0).events)
     learn(model, xs[:3], labels[:3], ["e0", "e1", "e2"])
     assert b"secret" not in model.snapshot()
     assert model.learner.warmup.encoder.left == 2
@@ -184,8 +172,7 @@ def test_an_older_configuration_scales_nothing_and_keeps_its_gamma():
     assert not named.features.warmup_candidates
     found = {}
     for configuration in (named, configured(NAMED)):
-        model = Model("m", configuration, **SIZES)
-        model.apply(1, ModelCreated(configuration.model_dump(mode="json"), 0))
+        model = models.created(configuration)
         learn(model, *stream(7, 40, NAMED))
         found[configuration.gamma] = model.learner.gamma
     assert found["scale"] == 2 * found["auto"]

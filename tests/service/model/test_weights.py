@@ -1,6 +1,5 @@
 """Weights of single examples: factors of C that the log keeps."""
 
-import json
 from itertools import pairwise
 
 import numpy as np
@@ -9,16 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hinged.service.commands.learn import make_plan
-from hinged.service.commands.planned import LearnRequest
-from hinged.service.data.configuration import new_configuration
-from hinged.service.data.examples import digests, to_inputs
+from hinged.service.data.examples import to_inputs
 from hinged.service.errors import Invalid
-from hinged.service.model.events import decode_event
 from hinged.service.model.events.learning import ExamplesLearned
-from hinged.service.model.events.states import ModelCreated
 from hinged.service.model.learner import ModelLearner
 from hinged.service.model.model import Model
-from hinged.service.settings import Settings
+from tests.helpers import models
 from tests.helpers.states import digest_of
 from tests.helpers.worker import SIZES
 
@@ -28,23 +23,17 @@ WARMING = {"type": "dense", "dim": 2, "warmup": 30}
 
 
 def new_model(features=DENSE, **parts):
-    configuration = new_configuration(json.dumps({**PLAIN, "features": features, **parts}), Settings())
-    model = Model("m", configuration, **SIZES)
-    model.apply(1, ModelCreated(configuration.model_dump(mode="json"), 0))
-    return model
+    return models.new_model({**PLAIN, "features": features, **parts})
 
 
 def request_of(model, xs, labels, weights=(), ids=None):
-    inputs = to_inputs(xs, model.configuration)
-    return LearnRequest(ids or [None] * len(xs), labels, inputs, digests(inputs, labels), weights=weights)
+    return models.request_of(to_inputs(xs, model.configuration), labels, ids, weights=weights)
 
 
 def learn(model, xs, labels, weights=(), ids=None):
-    """Learn through the log's bytes, and return the events."""
-    plan = make_plan(model, [request_of(model, xs, labels, weights, ids)], lambda _: {}, 8, 0)
+    """Learn examples, and return the events."""
+    plan = models.learn(model, request_of(model, xs, labels, weights, ids))
     assert not isinstance(plan.planned[0], Invalid), plan.planned[0]
-    for event in plan.events:
-        model.apply(model.position + 1, decode_event(event.KIND, event.record().payload))
     return plan.events
 
 
@@ -87,9 +76,7 @@ def test_weights_of_one_leave_log_and_state_as_they_were(features):
 @pytest.mark.parametrize("solver", ["lasvm", "auto", "exact", "smo", "bsgd", "perceptron"])
 def test_a_learner_of_the_log_has_the_same_weights(solver):
     features = WARMING if solver == "lasvm" else DENSE
-    configuration = {"kernel": PLAIN["kernel"], "features": features, "solver": solver}
-    model = Model("m", new_configuration(json.dumps(configuration), Settings()), **SIZES)
-    model.apply(1, ModelCreated(model.configuration.model_dump(mode="json"), 0))
+    model = models.new_model({"kernel": PLAIN["kernel"], "features": features, "solver": solver})
     xs, y, weights = stream(80)
     events = [
         event

@@ -18,7 +18,7 @@ from websockets.sync.client import connect
 from hinged.service.edge.keys import create_key
 from tests.helpers.divided_server import TWO, processes_of, standing_still
 from tests.helpers.guarded_server import Line, head, splits
-from tests.helpers.http_client import Asking, refusal
+from tests.helpers.http_client import Asking, bearer, refusal
 from tests.helpers.http_client import example as labelled
 from tests.helpers.redis_server import RedisServer
 from tests.helpers.server import PATIENCE_S, PLAIN, RunningServer, eventually, is_taken, wait_for_children
@@ -353,7 +353,7 @@ def test_followers_ask_for_keys_like_the_owner(tmp_path):
     keys = tmp_path / "keys.toml"
     secret = create_key(keys, "ann", "reader", ["*"])
     with RunningServer(tmp_path / "data", processes=2, followers=1, keys_file=keys) as server:
-        headers = {"authorization": f"Bearer {secret}"}
+        headers = bearer(secret)
         for _ in range(10):
             refusal(predicted(server), 401, "unauthenticated")
             answer = fresh(server, "POST", "/models/m/predict", json={"examples": [{"x": [1, 1]}]}, headers=headers)

@@ -8,6 +8,7 @@ from sklearn.svm import SVC
 
 from hinged.solvers.core.counts import LEARNED, NONE
 from hinged.solvers.core.kernels import KERNELS, make_kernel, point_row
+from hinged.solvers.core.rowcache import MISSES
 from hinged.solvers.core.solver import PointsFull
 from hinged.solvers.dual.lasvm import LASVM
 from hinged.solvers.dual.machine import IDLE, beyond_extremes
@@ -251,7 +252,7 @@ def test_the_size_of_the_cache_leaves_no_trace(moons):
         stream.solver.finish()
     a, b = large.solver.state(), small.solver.state()
     assert all(np.array_equal(a[name], b[name]) for name in a)
-    assert small.solver.cache_figures()["misses"] > large.solver.cache_figures()["misses"]
+    assert small.solver.cache.counters[MISSES] > large.solver.cache.counters[MISSES]
 
 
 @pytest.mark.parametrize("cache_bytes", [2**26, 2**19])

@@ -224,7 +224,7 @@ def test_a_copy_goes_on_learning_to_the_bit(Estimator, copied):
 def test_a_pickle_holds_no_cached_rows():
     X, y = two_moons(1000, noise=0.6)
     model = LASVMClassifier().fit(X, y)
-    assert model.solver_.cache_figures()["bytes"] > 1e6
+    assert model.solver_.cache.lines.nbytes > 1e6
     assert len(pickle.dumps(model)) < 2e5
 
 

@@ -10,9 +10,8 @@ from hinged.service.commands.change import Configure, Forget
 from hinged.service.data.configuration import parse_configuration
 from hinged.service.errors import Invalid
 from hinged.service.model.events.changes import ChangeIntended
-from hinged.service.model.events.states import ModelCreated
-from hinged.service.model.model import Model
 from hinged.service.settings import Settings
+from tests.helpers import models
 from tests.helpers.changes import EXACT, changed, offered, same_solver, taught
 from tests.helpers.http_client import BASE
 from tests.helpers.states import load_model
@@ -71,8 +70,7 @@ def test_the_choice_of_a_calibration_begins_when_it_is_configured(first, then, t
 
 def test_a_change_planned_by_an_earlier_version_keeps_parameters_unknown_to_it():
     configuration = parse_configuration(json.dumps(BASE | {"window": {"examples": 500}}), Settings())
-    model = Model("m", configuration, **SIZES)
-    model.apply(1, ModelCreated(configuration.model_dump(mode="json"), 0))
+    model = models.created(configuration)
     planned = configuration.model_dump(mode="json") | {"C": 2.0}
     del planned["calibration"], planned["window"]["step"]
     model.apply(2, ChangeIntended(planned, None, 0))

@@ -128,6 +128,7 @@ def test_a_computing_call_gives_its_place_at_a_rest_to_a_call_that_has_used_less
     greedy = Call(shared, used(100.0)).wait()
     modest = Call(shared, Account())
     until(lambda: waiting(shared) == 1)
+    greedy.account.used += 1.0  # certainly more than the other has used by now
     greedy.go()
     modest.wait()
     assert greedy.steps == 1
@@ -326,6 +327,17 @@ def test_a_call_that_stands_still_can_be_given_up(still):
     still.shared.give_up(still.account, "deleted")
     still.end()
     assert isinstance(still.long.wait().outcome, Abandoned)
+
+
+def test_one_place_stays_free_of_long_calls_after_a_request(monkeypatch):
+    monkeypatch.setattr(turns, "ASKED_S", SECONDS)
+    shared = Turns(2)
+    first = Call(shared, long_account()).wait()
+    shared.asked()
+    second = Call(shared, long_account())
+    until(lambda: waiting(shared) == 1)
+    assert first.end() == "done"
+    assert second.wait().end() == "done"
 
 
 def test_a_long_call_stands_still_when_a_request_has_just_come(monkeypatch):

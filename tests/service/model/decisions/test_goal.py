@@ -1,17 +1,14 @@
 """A race that follows the costs of its model's configuration."""
 
-import json
-
 import numpy as np
 import pytest
 
 from hinged.service.commands.change import Configure
-from hinged.service.data.configuration import new_configuration
 from hinged.service.errors import Invalid
 from hinged.service.model.events import decode_event
-from hinged.service.model.events.states import ModelCreated
 from hinged.service.model.model import Model
 from hinged.service.settings import Settings
+from tests.helpers import models
 from tests.helpers.states import digest_of
 from tests.helpers.worker import SIZES
 from tests.service.model.test_weights import learn, stream
@@ -22,18 +19,7 @@ BODY = {"kernel": {"type": "rbf"}, "features": DENSE, "goal": "cost", "costs": C
 
 
 def new_model(**parts):
-    configuration = new_configuration(json.dumps(BODY | parts), Settings())
-    model = Model("m", configuration, **SIZES)
-    model.apply(1, ModelCreated(configuration.model_dump(mode="json"), 0))
-    return model
-
-
-def change(model, **changes):
-    """Change the configuration at once, through the log's bytes."""
-    (event,) = Configure(changes, Settings()).plan(model, 0).events
-    assert event.KIND == "reconfigured"
-    model.apply(model.position + 1, decode_event(event.KIND, event.record().payload))
-    return event
+    return models.new_model(BODY | parts)
 
 
 def taught(model, begin, end):
@@ -53,7 +39,7 @@ def test_other_costs_count_from_now_on_to_the_bit_from_a_snapshot_and_from_the_l
     model = new_model()
     events = taught(model, 0, 100)
     plain = model.solver.standings.correct.copy()
-    events.append(change(model, costs={"p": {"n": 3}, "x": {"n": 7}}))
+    events.append(models.change(model, costs={"p": {"n": 3}, "x": {"n": 7}}))
     assert np.array_equal(model.solver.standings.correct, plain)  # what was counted stays
     loaded = Model.restore("m", model.snapshot(), **SIZES)
     events += taught(model, 100, 200)
