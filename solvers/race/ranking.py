@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 
 from hinged.solvers.core.states import State, StateReader
-from hinged.solvers.jit.compiled import compiled
 
 Array = np.ndarray[Any, Any]
 
@@ -23,55 +22,36 @@ RECENT = 200  # examples of the most frequent class whose scores are kept
 FLAGGED = 0.3  # s / evidence: evidence is ten times the share of the rare classes
 
 
-@compiled
-def score_of(scores, c):
-    """Return the score of class c among an example's decision values (columns,), in single precision."""
-    if scores.size > 1:
-        return np.float32(scores[c])
-    return np.float32(scores[0] if c else -scores[0])
-
-
-@compiled
-def add_ranks(scores, classes, seen, evidence, recent, place, credit):
-    """Mix credit (m, A) of a batch with the credit by rank, in place. Keep the scores of the most frequent class.
-
-    scores (A, m, columns). seen (K,): examples of each class before the batch; counts on. recent (A, RECENT, columns),
-    place: a ring, and how many scores were ever put into it. Return the next place.
-    """
-    top = np.argmax(seen)
-    for r in range(classes.size):
-        c, share = classes[r], evidence[r]
-        n = min(place, recent.shape[1])
-        for a in range(recent.shape[0] if share < 1.0 else 0):
-            if c == top:
-                credit[r, a] = 1.0 - share * (1.0 - credit[r, a])
-                recent[a, place % recent.shape[1]] = scores[a, r]
-                continue
-            above, own = 0, score_of(scores[a, r], c)
-            for k in range(n):
-                above += score_of(recent[a, k], c) >= own
-            rank = FLAGGED * share / (FLAGGED * share + above / max(n, 1))
-            credit[r, a] = share * credit[r, a] + (1.0 - share) * rank
-        place += share < 1.0 and c == top
-        seen[c] += 1
-        top = c if seen[c] > seen[top] else top
-    return place
-
-
 class Ranking:
-    """The newest scores that each arm gave examples of the most frequent class, where one class is rare."""
+    """The newest scores of examples of the most frequent class, where one class is rare.
+
+    recent (A, n <= RECENT, columns): the decision values of each arm, the oldest first.
+    """
 
     def __init__(self, arms: int, columns: int) -> None:
-        self.recent, self.place = np.zeros((arms, 0, columns), np.float32), 0
+        self.recent = np.zeros((arms, 0, columns), np.float32)
 
     def add(self, scores: Array, classes: Array, seen: Array, evidence: Array, credit: Array) -> Array:
-        """Return the credit (m, A) of a batch, mixed with the credit by rank (`add_ranks`)."""
-        mixed = credit.astype(np.float64)
-        if (evidence == 1.0).all():
+        """Return the credit (m, A) of a batch, mixed with the credit by rank, and keep scores.
+
+        scores (A, m, columns). classes (m,). seen (K,): the examples of each class before the batch. evidence (m,).
+        """
+        mixed, counts = credit.astype(np.float64), evidence < 1.0
+        if not counts.any():
             return mixed
-        if not self.recent.size:
-            self.recent = np.zeros((len(self.recent), RECENT, scores.shape[2]), np.float32)
-        self.place = int(add_ranks(scores, classes, seen.copy(), evidence, self.recent, self.place, mixed))
+        each = classes[:, None] == np.arange(seen.size)
+        frequent = (seen + each.cumsum(axis=0) - each).argmax(axis=1) == classes
+        common, share = counts & frequent, evidence[:, None]
+        mixed[common] = 1.0 - share[common] * (1.0 - mixed[common])
+        scores = scores.astype(np.float32)
+        known, before = np.concatenate((self.recent, scores[:, common]), axis=1), self.recent.shape[1]
+        for r in np.flatnonzero(counts & ~frequent).tolist():
+            end = before + int(common[:r].sum())
+            latest = known[:, max(0, end - RECENT) : end]
+            above = (_of_class(latest, classes[r]) >= _of_class(scores[:, r : r + 1], classes[r])).sum(axis=1)
+            rank = FLAGGED * share[r] / (FLAGGED * share[r] + above / max(1, latest.shape[1]))
+            mixed[r] = share[r] * mixed[r] + (1.0 - share[r]) * rank
+        self.recent = known[:, -RECENT:].copy()
         return mixed
 
     def take(self, arms: Array) -> None:
@@ -79,17 +59,21 @@ class Ranking:
         self.recent = self.recent[arms]
 
     def state(self) -> State:
-        """Return the scores, the oldest first, if there are any."""
-        count = min(self.place, RECENT)
-        order = np.arange(self.place - count, self.place) % RECENT
-        return {"recent": self.recent[:, order]} if count else {}
+        """Return the scores, if there are any."""
+        return {"recent": self.recent.copy()} if self.recent.size else {}
 
     def load(self, checked: StateReader) -> None:
         """Read what `state` returned. Raise ValueError if it does not fit."""
         if "recent" in checked.state:
             arms, _, columns = self.recent.shape
-            found = checked.take("recent", np.float32, (arms, None, columns))
-            self.place = found.shape[1]
-            if not 0 < self.place <= RECENT:
-                raise ValueError(f"recent must have 1 to {RECENT} scores of each arm, got {self.place}")
-            self.recent = np.pad(found, ((0, 0), (0, RECENT - self.place), (0, 0)))
+            self.recent = checked.take("recent", np.float32, (arms, None, columns))
+            if not 0 < self.recent.shape[1] <= RECENT:
+                raise ValueError(f"recent must have 1 to {RECENT} scores of each arm, got {self.recent.shape[1]}")
+
+
+def _of_class(scores: Array, number: int) -> Array:
+    """Return the scores (A, n) of one class among decision values (A, n, columns)."""
+    if scores.shape[2] > 1:
+        found: Array = scores[:, :, number]
+        return found
+    return scores[:, :, 0] if number else -scores[:, :, 0]
