@@ -17,8 +17,8 @@ def digest_of(model, without=None):
 
     without: for a state of an older version, the parameters to leave out of each solver's configuration. The hash then
     also leaves out the parts that older versions do not have: annotators, revisions, skipped leases, the settings for
-    showing an x, for guides, tie breakers, calibration, decisions, watched classes, segments, promises, alarms,
-    novelty and receipts, and the settings of features that are off.
+    showing an x, for guides, tie breakers, combined labels, calibration, decisions, watched classes, segments,
+    promises, alarms, novelty and receipts, and the settings of features that are off.
     """
     facts, arrays = decode(model.snapshot(), SNAPSHOT)
     for learner in (facts["learner"], *facts["shadows"].values()):
@@ -26,7 +26,7 @@ def digest_of(model, without=None):
             del learner["configuration"][name]
         if without is not None:
             del learner["configuration"]["show"]
-            for name in ("tie_breakers", "guide"):
+            for name in ("tie_breakers", "guide", "combine"):
                 del learner["configuration"]["labels"][name]
             of_metrics = ("calibration", "costs", "watch", "segments", "promise", "alarm")
             for name in (*of_metrics, "capacity", "explore", "novelty", "receipts"):
