@@ -24,7 +24,7 @@ from hinged.service.commands.ask import LabelBudget, choose
 from hinged.service.data.configuration import parse_configuration
 from hinged.service.data.features.rows import dense_rows
 from hinged.service.data.inputs import content_of, x_digests
-from hinged.service.model.estimates import Asked
+from hinged.service.model.estimates import WantedLabels
 from hinged.service.model.events.labelling import CandidatesOffered
 from hinged.service.model.events.learning import ExamplesLearned, PredictionsMade
 from hinged.service.model.events.states import ModelCreated
@@ -95,7 +95,7 @@ class Labelled:
         if found is None:
             return {}
         random = self.model.metrics._tallies.get("random")  # noqa: SLF001  what the estimate would be without weights
-        alone = None if random is None else Asked.alike(random).figures(())["accuracy"]
+        alone = None if random is None else WantedLabels.alike(random).figures(())["accuracy"]
         return {"accuracy": found["accuracy"], **found["classes"]["yes"], "random only": alone}
 
 

@@ -35,7 +35,7 @@ WEIGHT_MAX = 1e12
 SHOWN_MAX = 32  # maximum number of classes for which there are estimates
 
 
-class Asked:
+class WantedLabels:
     """The newest labels that were asked for with known probabilities."""
 
     def __init__(self) -> None:
@@ -43,7 +43,7 @@ class Asked:
         self.weights, self.seen = np.zeros(0), 0
 
     @classmethod
-    def alike(cls, tally: Tally) -> Asked:
+    def alike(cls, tally: Tally) -> WantedLabels:
         """Return labels that were all asked for with the same probability."""
         found, window, seen = cls(), tally.window, tally.seen
         order = np.arange(max(0, seen - WINDOW), seen) % WINDOW

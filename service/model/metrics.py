@@ -18,7 +18,7 @@ from hinged.service.model.decisions.costs import CostTable
 from hinged.service.model.decisions.memory import DecisionMemory
 from hinged.service.model.decisions.rare import of_class, warning_of
 from hinged.service.model.drift import DETECTOR, Drift
-from hinged.service.model.estimates import Asked
+from hinged.service.model.estimates import WantedLabels
 from hinged.service.model.figures import (
     CONFUSION_CLASSES_MAX,
     SourceGlance,
@@ -63,7 +63,7 @@ class Prequential:
         self.promise: Promise | None = None  # only with a promise
         self.alarm: Alarm | None = None  # only with an alarm
         self.segments: Segments | None = None  # only with segments
-        self.asked: Asked | None = None  # only with late labels that were wanted with a known probability
+        self.asked: WantedLabels | None = None  # only with late labels that were wanted with a known probability
         self._calibrations = Calibrations(choosing=choosing)
         self._tallies = {ALL: Tally()}
 
@@ -187,7 +187,7 @@ class Prequential:
         if self.promise is not None:
             self.promise.add(columns, numbers, classes, sent)
         if chance:
-            self.asked = self.asked or Asked()
+            self.asked = self.asked or WantedLabels()
             self.asked.add(classes, numbers, chance)
         everything = np.arange(numbers.size)
         self._tallies[ALL].add(everything, columns, numbers, classes, losses)
@@ -304,7 +304,7 @@ class Prequential:
     def _estimate(self, names: Sequence[str]) -> Figures:
         """Return the estimates from labels that were asked for with known probabilities."""
         random = self._tallies.get(SOURCES[RANDOM])
-        asked = self.asked or (None if random is None else Asked.alike(random))
+        asked = self.asked or (None if random is None else WantedLabels.alike(random))
         return {} if asked is None else {"estimate": asked.figures(names)}
 
     def _of_alarm(self, alarm: Alarm) -> Figures:
@@ -380,7 +380,7 @@ class Prequential:
         if self.segments is not None:
             self.segments.load(part("segments"), self.classes)
         if any(name.startswith("asked.") for name in state):
-            self.asked = Asked()
+            self.asked = WantedLabels()
             self.asked.load(part("asked"), self.classes)
         self._tallies = {}
         for name in (ALL, *SOURCES):

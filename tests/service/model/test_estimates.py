@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import binomtest
 
 from hinged.service.data.configuration import parse_configuration
-from hinged.service.model.estimates import NEWER, Asked, estimate
+from hinged.service.model.estimates import NEWER, WantedLabels, estimate
 from hinged.service.model.events import decode_event
 from hinged.service.model.events.changes import ModelReconfigured
 from hinged.service.model.events.learning import PredictionsMade
@@ -53,7 +53,7 @@ def test_intervals_hold_when_labels_are_wanted_with_different_probabilities(rate
 
 
 def test_the_accuracy_is_that_of_the_newest_sixth_and_shares_are_of_the_whole_window():
-    asked = Asked()
+    asked = WantedLabels()
     for k in range(100):
         asked.add(np.array([k % 2]), np.array([k % 2 if k >= 80 else 1 - k % 2]), 0.5)
     found = asked.figures(LABELS)
