@@ -45,10 +45,6 @@ PAIRS_MAX = 100
 """Maximum number of pairs of annotators whose agreement an answer lists. The number of pairs grows with the square of
 the number of annotators.
 """
-CONFUSIONS_MAX = 1_000_000
-"""Maximum number of rates with which annotators confuse labels: annotators times the square of labels. Beyond it, the
-annotators have no reliability.
-"""
 READ_EVENTS_MAX = 1_000
 READ_BYTES_MAX = 2**24
 """Maximum number of events, and of their bytes, that a page of examples reads from the log. The page keeps all these

@@ -26,7 +26,7 @@ INSTRUCTIONS = "The models of this server learn one example at a time, and predi
 UNNAMED = "agent"
 """The name of the annotator if there is no key."""
 DESCRIBED = ("model", "state", "examples", "classes", "support_vectors", "pool", "error")
-MEASURED = ("window", "newest_half", "drift")
+MEASURED = ("window", "newest_half", "estimate", "drift")
 """The parts of a model's description, and of its metrics, that `figures` returns."""
 
 

@@ -1,11 +1,13 @@
-"""Agreement between annotators: Cohen's kappa and the reliability of each, computed from the stored answers."""
+"""Agreement between annotators: Cohen's kappa and the reliability of each, computed from the stored answers. Several
+labels of an example are combined by the reliabilities if the configuration says so.
+"""
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import combinations
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -14,11 +16,11 @@ from hinged.service.data.classes import Label, label_key
 from hinged.service.model.model import Model
 
 STEPS_MAX = 100  # maximum number of steps of an estimate
+EQUAL = 9  # decimals of probabilities that are compared: equal votes must not differ by rounding
 TOLERANCE = 1e-6  # largest change of a probability at which an estimate ends
-LEAST = 1e-10  # smallest share of a label: its logarithm stays finite
-RIGHT = 2.0
-"""For each label, an annotator begins with this many right answers, and with one more that is spread over all labels.
-With few answers the estimates are a tenth nearer to the truth than without (docs/lab/labelling.md)."""
+RIGHT, WRONG = 8.0, 2.0
+"""Each annotator begins with so many right and wrong answers. With few answers the estimates are nearer to the truth
+than without (docs/lab/labelling.md)."""
 
 
 def kappa(pairs: Sequence[tuple[str, str]]) -> float | None:
@@ -33,36 +35,64 @@ def kappa(pairs: Sequence[tuple[str, str]]) -> float | None:
     return (n * sum(one == other for one, other in pairs) - chance) / (n * n - chance)
 
 
-def reliabilities(answers: Sequence[tuple[str, str, str]]) -> dict[str, float]:
-    """Return for each annotator the estimated share of the annotator's answers that are right. An answer is (example,
-    annotator, label); an example has several answers.
+class Truths(NamedTuple):
+    """Estimated true labels, and the estimated share of right answers of each annotator.
 
-    The estimate finds the true labels together with the rates at which each annotator confuses labels. Return nothing
-    if there are too many annotators and labels to have all these rates.
+    examples, labels: their names. chances (examples, labels): the probability of each label.
+    """
 
-    Source: Dawid and Skene, Applied Statistics 28 (1979), section 3, with a beginning for each annotator.
+    examples: Sequence[str] = ()
+    labels: Sequence[str] = ()
+    chances: np.ndarray[Any, Any] = np.zeros((0, 0))
+    reliabilities: Mapping[str, float] = {}
+
+
+def truths(answers: Sequence[tuple[str, str, str]]) -> Truths:
+    """Estimate the true labels together with the share of right answers of each annotator. An answer is (example,
+    annotator, label); an example has several answers. Wrong labels are equally probable.
+
+    Source: Dawid and Skene, Applied Statistics 28 (1979), section 3, with one rate for each annotator in place of a
+    rate for each pair of labels, and with a beginning for each annotator.
     """
     names = [list(dict.fromkeys(column)) for column in zip(*answers, strict=True)]
-    if not names or len(names[1]) * len(names[2]) ** 2 > limits.CONFUSIONS_MAX:
-        return {}
+    if not names:
+        return Truths()
     places = [{name: k for k, name in enumerate(known)} for known in names]
     example, annotator, label = np.array([[at[name] for at, name in zip(places, a, strict=True)] for a in answers]).T
-    examples, annotators, labels = map(len, names)
+    examples, labels = len(names[0]), len(names[2])
+    given = np.bincount(annotator)
     true = np.zeros((examples, labels))  # probability of each label
     np.add.at(true, (example, label), 1.0)
     true /= true.sum(axis=1, keepdims=True)
     for _ in range(STEPS_MAX):
-        confused = np.tile(RIGHT * np.eye(labels) + 1.0 / labels, (annotators, 1, 1))  # annotator, answer, true label
-        np.add.at(confused, (annotator, label), true[example])
-        rates = np.log(confused / confused.sum(axis=1, keepdims=True))
-        likely = np.tile(np.log(np.maximum(true.mean(axis=0), LEAST)), (examples, 1))
-        np.add.at(likely, example, rates[annotator, label])
+        rates = (np.bincount(annotator, true[example, label]) + RIGHT) / (given + RIGHT + WRONG)
+        weights = np.log(rates * max(labels - 1, 1) / (1.0 - rates))
+        likely = np.zeros((examples, labels))
+        np.add.at(likely, (example, label), weights[annotator])
         before, true = true, np.exp(likely - likely.max(axis=1, keepdims=True))
         true /= true.sum(axis=1, keepdims=True)
         if np.abs(true - before).max() < TOLERANCE:
             break
-    right = np.bincount(annotator, true[example, label]) / np.bincount(annotator)
-    return dict(zip(names[1], right.tolist(), strict=True))
+    right = np.bincount(annotator, true[example, label]) / given
+    return Truths(names[0], names[2], true, dict(zip(names[1], right.tolist(), strict=True)))
+
+
+def combined(model: Model, given: str, votes: Sequence[tuple[str, Label]]) -> Label:
+    """Return the most probable label of a candidate among the labels that annotators gave it, given what they said
+    about other examples; the earliest among equals.
+    """
+    by_example = {**_shared(model), given: dict(votes)}
+    found = truths([(e, a, label_key(label)) for e, own in by_example.items() for a, label in own.items()])
+    chances = dict(zip(found.labels, found.chances[found.examples.index(given)].tolist(), strict=True))
+    return max((label for _, label in votes), key=lambda label: round(chances[label_key(label)], EQUAL))
+
+
+def _shared(model: Model) -> dict[str, dict[str, Label]]:
+    """Return the stored answers of each example with several annotators, by annotator."""
+    answers: dict[str, dict[str, Label]] = defaultdict(dict)
+    for answer in model.annotators:
+        answers[answer.id][answer.annotator] = answer.label
+    return {given: own for given, own in answers.items() if len(own) > 1}
 
 
 def agreement(model: Model) -> tuple[dict[str, dict[str, Any]], list[dict[str, Any]]]:
@@ -73,15 +103,10 @@ def agreement(model: Model) -> tuple[dict[str, dict[str, Any]], list[dict[str, A
     would agree with itself.
     """
     labels = model.labels.labels
-    answers: dict[str, dict[str, Label]] = defaultdict(dict)
-    for answer in model.annotators:
-        answers[answer.id][answer.annotator] = answer.label
     shared: list[tuple[str, str, str]] = []
     standing: dict[str, list[tuple[str, str]]] = defaultdict(list)
     pairs: dict[tuple[str, str], list[tuple[str, str]]] = defaultdict(list)
-    for given, by_annotator in answers.items():
-        if len(by_annotator) < 2:
-            continue
+    for given, by_annotator in _shared(model).items():
         number = model.answers.number_of(given)
         label = None if number is None else model.corrections.get(number, model.answers.label_of(number))
         for annotator, own in by_annotator.items():
@@ -91,7 +116,7 @@ def agreement(model: Model) -> tuple[dict[str, dict[str, Any]], list[dict[str, A
         for one, other in combinations(sorted(by_annotator), 2):
             pairs[one, other].append((label_key(by_annotator[one]), label_key(by_annotator[other])))
     most = sorted(pairs.items(), key=lambda item: (-len(item[1]), item[0]))[: limits.PAIRS_MAX]
-    reliable = reliabilities(shared)
+    reliable = truths(shared).reliabilities
     return (
         {
             name: {

@@ -167,9 +167,11 @@ async def make_decisions(
     if ids is not None:
         few = len(ids) <= WISHES
         wishes = serving.wishes(ids, doubtful) if few else await sliced(_wishes(serving, ids, doubtful))
-        budgeted = published.configuration.labels.budget is not None
+        labels = published.configuration.labels
+        budgeted, fair = labels.budget is not None, labels.budget is not None and labels.explore > 0
         sources = [wish.source if budgeted else 0 for wish in wishes]
-        await keep_waiting(serving, published, inputs, ids, decided, sources)
+        chances = [wish.probability if fair and wish.wanted else 0.0 for wish in wishes]
+        await keep_waiting(serving, published, inputs, ids, decided, sources, chances=chances)
     serving.predictions_served += len(inputs)  # count only now: if storing the predictions fails, nothing is answered
     return Decisions(published, decided, ids, wishes, details, because, intervals, p_values)
 
@@ -224,16 +226,18 @@ async def keep_waiting(
     decided: Decided,
     sources: Sequence[int],
     weights: Sequence[float] = (),
+    chances: Sequence[float] = (),
 ) -> None:
     """Store the predictions that have an id until their labels come. sources: how each label will be obtained
-    (metrics.py). weights: what each label weighs; empty if each weighs 1.
+    (metrics.py). weights: what each label weighs; empty if each weighs 1. chances: as in Prediction; empty if each is
+    0.
     """
     configuration = published.configuration
     named = [r for r, given in enumerate(ids) if given is not None]
     if not named or not configuration.labels.pending_max:
         return
     newest = named[-configuration.labels.pending_max :]
-    await serving.keep(await sliced(_pending(published, inputs, ids, newest, decided, sources, weights)))
+    await serving.keep(await sliced(_pending(published, inputs, ids, newest, decided, sources, weights, chances)))
 
 
 def _pending(
@@ -244,6 +248,7 @@ def _pending(
     decided: Decided,
     sources: Sequence[int],
     weights: Sequence[float],
+    chances: Sequence[float],
 ) -> Slices[list[Made]]:
     """Make the predictions that wait, in slices. A thread would keep Python's lock for most of the time."""
     now_ms, made, numbers = time.time_ns() // 1_000_000, [], 0
@@ -264,6 +269,7 @@ def _pending(
             at_ms=now_ms,
             promised=b"" if promise is None or sets is None else promise.sent(sets[r]),
             weight=weights[r] if weights else 1.0,
+            chance=chances[r] if chances else 0.0,
         )
         made.append(Made(prediction, published.labels))
     return made

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from hinged.service.commands.agreement import combined
 from hinged.service.commands.planned import CollectedLabels, LearnRequest, NewExample, PlannedExample
 from hinged.service.data.classes import Label, label_key
 from hinged.service.data.examples import SERVER_ID
@@ -196,7 +197,7 @@ class _Taking:
         self, index: int, given: str, token: str, candidate: Candidate | None, content: bytes | None
     ) -> PlannedExample:
         """Accept the label of an annotator who has or had a lease. The first label is learned. If the candidate needs
-        several labels, the majority is learned.
+        several labels, the combined label is learned.
         """
         found = self.model.pool.find_lease(token)
         if found is None or candidate is None or found[0] is not candidate:
@@ -225,6 +226,8 @@ class _Taking:
         tally = _tally([voted for _, voted in votes])
         if tally:
             label = tally[0][0]  # the most frequent label; if several are equally frequent, the label that came first
+        if len(tally) > 1 and labelling.combine == "reliability":
+            label = combined(self.model, given, votes)
         content = content_of(candidate.digest, label)
         asked = (found[1].source, annotator, votes)
         added = self._add(index, NewExample(given, candidate.x, 0, label, content, *asked))

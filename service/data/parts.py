@@ -149,6 +149,11 @@ class Labelling(Part):
         le=99,
         description="further annotators to ask, one after another, while no label leads; then the first label counts",
     )
+    combine: Literal["majority", "reliability"] = Field(
+        "majority",
+        description="how several labels become one: the most frequent, or the most probable if annotators are weighed "
+        "by how often they are right",
+    )
     explore: float = Field(0.05, ge=0, le=1, description="share of the questions that are drawn at random")
     budget: float | None = Field(
         None, gt=0, le=1, description="share of the predictions whose label may be asked for; null: no limit"

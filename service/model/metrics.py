@@ -18,6 +18,7 @@ from hinged.service.model.decisions.costs import CostTable
 from hinged.service.model.decisions.memory import DecisionMemory
 from hinged.service.model.decisions.rare import of_class, warning_of
 from hinged.service.model.drift import DETECTOR, Drift
+from hinged.service.model.estimates import WantedLabels
 from hinged.service.model.figures import (
     CONFUSION_CLASSES_MAX,
     SourceGlance,
@@ -62,6 +63,7 @@ class Prequential:
         self.promise: Promise | None = None  # only with a promise
         self.alarm: Alarm | None = None  # only with an alarm
         self.segments: Segments | None = None  # only with segments
+        self.asked: WantedLabels | None = None  # only with late labels that were wanted with a known probability
         self._calibrations = Calibrations(choosing=choosing)
         self._tallies = {ALL: Tally()}
 
@@ -77,6 +79,8 @@ class Prequential:
         self._calibrations.choose(choosing=configuration.chooses)
         watched, costs = configuration.watched, configuration.costs
         self._segment(configuration)
+        if configuration.labels.budget is None:
+            self.asked = None
         if not watched and costs is None:
             self.memory = None
         elif self.memory is None:
@@ -137,6 +141,7 @@ class Prequential:
         weight: float = 1.0,
         event: ExamplesLearned | None = None,
         begin: int = 0,
+        chance: float = 0.0,
     ) -> None:
         """Count a batch of predictions in order.
 
@@ -147,6 +152,7 @@ class Prequential:
         sent: for one late label, the set that was sent with its prediction (Promise.add).
         weight: what each example weighs in the memory of decisions.
         event, begin: the event that has the examples, from row `begin` on; only segments need it.
+        chance: the probability with which the labels were wanted; 0 if it is unknown.
 
         Raise ValueError if the arrays are inconsistent, before anything changes.
         """
@@ -180,6 +186,9 @@ class Prequential:
             self.segments.add(event, at - before - 1 + begin, classes, numbers, costs)
         if self.promise is not None:
             self.promise.add(columns, numbers, classes, sent)
+        if chance:
+            self.asked = self.asked or WantedLabels()
+            self.asked.add(classes, numbers, chance)
         everything = np.arange(numbers.size)
         self._tallies[ALL].add(everything, columns, numbers, classes, losses)
         for source in range(first, last + 1):
@@ -276,6 +285,7 @@ class Prequential:
             **figures_of(self._tallies[ALL], labels),
             **self._of_classes(names),
             **({} if self.promise is None else {"promise": self.promise.figures()}),
+            **self._estimate(names),
             "reliability": reliability_of(self.window, self.probability),
             "calibrations": self._calibrations.figures(),
             "sources": {name: figures_of(self._tallies[name], labels) for name in SOURCES if name in self._tallies},
@@ -290,6 +300,12 @@ class Prequential:
             **({} if self.alarm is None else {"alarm": self._of_alarm(self.alarm)}),
             **({} if self.segments is None else {"segments": self._of_segments(names)}),
         }
+
+    def _estimate(self, names: Sequence[str]) -> Figures:
+        """Return the estimates from labels that were asked for with known probabilities."""
+        random = self._tallies.get(SOURCES[RANDOM])
+        asked = self.asked or (None if random is None else WantedLabels.alike(random))
+        return {} if asked is None else {"estimate": asked.figures(names)}
 
     def _of_alarm(self, alarm: Alarm) -> Figures:
         return {**alarm.figures(), "errors": int(alarm.martingale.counts[1]), "flagged": self.alarmed}
@@ -336,6 +352,7 @@ class Prequential:
         parts |= {} if self.promise is None else {"promise": self.promise.state()}
         parts |= {} if self.alarm is None else {"alarm": self.alarm.state()}
         parts |= {} if self.segments is None else {"segments": self.segments.state()}
+        parts |= {} if self.asked is None else {"asked": self.asked.state()}
         parts |= {name: self._tallies[name].state() for name in (ALL, *SOURCES) if name in self._tallies}
         arrays = {f"{part}.{name}": array for part, state in parts.items() for name, array in state.items()}
         return {"counts": np.array([self.classes, self.added]), **arrays}
@@ -362,6 +379,9 @@ class Prequential:
             self.alarm.load(part("alarm"))
         if self.segments is not None:
             self.segments.load(part("segments"), self.classes)
+        if any(name.startswith("asked.") for name in state):
+            self.asked = WantedLabels()
+            self.asked.load(part("asked"), self.classes)
         self._tallies = {}
         for name in (ALL, *SOURCES):
             if name == ALL or f"{name}.seen" in state:

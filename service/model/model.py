@@ -289,6 +289,7 @@ class Model(State):
                     then.weight,
                     event,
                     r,
+                    then.chance,
                 )
             at = r + 1
 

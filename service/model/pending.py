@@ -46,6 +46,7 @@ class Prediction:
     source: why its label was wanted, if it was wanted (metrics.py).
     at_ms: the time in milliseconds since 1970.
     weight: what the label weighs: 1 / share, if a share of such decisions is not taken so that their labels come.
+    chance: the probability with which the label was wanted; 0 if it was not wanted, or if some labels never are.
     promised: the set of labels that was sent (promises/sets.py); empty without a promise.
     asked: what the solver needs from now when the label comes (Solver.answers). Not part of the event in the log,
     because the model computes it when it applies the event.
@@ -61,6 +62,7 @@ class Prediction:
     promised: bytes = b""
     asked: bytes = b""
     weight: float = 1.0
+    chance: float = 0.0
 
 
 class Pending:
@@ -166,6 +168,9 @@ def predictions_state(predictions: Sequence[Prediction]) -> tuple[dict[str, Any]
     weights = np.array([p.weight for p in predictions])
     if (weights != 1.0).any():
         arrays["weights"] = weights
+    chances = np.array([p.chance for p in predictions])
+    if chances.any():
+        arrays["chances"] = chances
     return facts | inputs, arrays | {
         "digests": np.frombuffer(b"".join(p.digest for p in predictions), np.uint8),
         "columns": np.concatenate([p.columns for p in predictions]).astype(np.float64),
@@ -198,6 +203,7 @@ def read_predictions(facts: dict[str, Any], arrays: dict[str, Array]) -> list[Pr
     for sent in filter(None, promised):
         Sent.decoded(sent)
     weights = read.take("weights", np.float64, (n,), 1.0, WEIGHT_MAX) if "weights" in arrays else np.ones(n)
+    chances = read.take("chances", np.float64, (n,), 0.0, 1.0) if "chances" in arrays else np.zeros(n)
     return [
         Prediction(
             id=given,
@@ -210,6 +216,7 @@ def read_predictions(facts: dict[str, Any], arrays: dict[str, Array]) -> list[Pr
             promised=promised[r],
             asked=asked[r],
             weight=float(weights[r]),
+            chance=float(chances[r]),
         )
         for r, given in enumerate(facts["ids"])
     ]

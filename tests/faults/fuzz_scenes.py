@@ -137,7 +137,7 @@ class Stream:
             waiting = [
                 Prediction(
                     f"{self.name}w{self.given + r}", inputs.take(np.array([r])), found[r], decided.columns[r],
-                    int(decided.numbers[r]), r % 3, self.now,
+                    int(decided.numbers[r]), r % 3, self.now, chance=0.5 * (r % 3 > 0),
                 )
                 for r in range(m)
             ]  # fmt: skip

@@ -321,7 +321,10 @@ CHANGES = (
     {"novelty": True, "alarm": {"level": 0.5}}, {"novelty": True}, {"novelty": {"level": 0.2}}, {"novelty": None},
     {"points_max": 25, "when_full": "remove"}, {"points_max": 200, "when_full": "refuse"},
     {"labels": {"pool_max": 3}}, {"labels": {"overlap": 2}}, {"labels": {"overlap": 2, "tie_breakers": 0}},
+    {"labels": {"overlap": 2, "combine": "reliability"}}, {"labels": {"combine": "majority"}},
     {"labels": {"overlap": 1, "pool_max": 50}}, {"show": {"origins": ["https://a.example"]}}, {"show": None},
+    {"labels": {"budget": 0.5, "explore": 0.5}}, {"labels": {"budget": 0.9, "explore": 0}},
+    {"labels": {"budget": None}},
     {"labels": {"pending_durable": True}}, {"labels": {"pending_max": 4}}, {"labels": {"pending_s": 0.2}},
 )  # fmt: skip
 

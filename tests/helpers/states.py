@@ -9,6 +9,9 @@ from hinged.service.engine.history import ModelHistory
 from hinged.service.model.jobs import Jobs
 from hinged.service.model.state import SNAPSHOT
 
+LATER_LABELS = {"combine": "majority"}
+"""Parts of `labels` that 0.2.0 does not have, with their defaults. While a part has its default, no hash has it."""
+
 
 def digest_of(model, without=None):
     """Return a hash of a model's state without positions and times. It is the same however the events were batched.
@@ -17,13 +20,17 @@ def digest_of(model, without=None):
 
     without: for a state of an older version, the parameters to leave out of each solver's configuration. The hash then
     also leaves out the parts that older versions do not have: annotators, revisions, skipped leases, the settings for
-    showing an x, for guides, tie breakers, calibration, decisions, watched classes, segments, promises, alarms,
-    novelty and receipts, and the settings of features that are off.
+    showing an x, for guides, tie breakers, calibration, decisions, watched classes, segments,
+    promises, alarms, novelty and receipts, and the settings of features that are off.
     """
     facts, arrays = decode(model.snapshot(), SNAPSHOT)
     for learner in (facts["learner"], *facts["shadows"].values()):
         for name in (without or {}).get(learner["configuration"]["solver"], ()):
             del learner["configuration"][name]
+        labels = learner["configuration"]["labels"]
+        for name, default in LATER_LABELS.items():
+            if labels.get(name) == default:
+                del labels[name]
         if without is not None:
             del learner["configuration"]["show"]
             for name in ("tie_breakers", "guide"):

@@ -146,8 +146,8 @@ def test_the_page_shows_the_effect_of_the_answers(client, server, tab):
         one.answer("2")
     page.get_by_text("predictions in the pool.").wait_for()
     page.get_by_text("The accuracy on random questions is between").wait_for()
-    random = client.model(model)["metrics"]["sources"]["random"]
-    page.get_by_text(f"{random['newest_half']['examples']} questions").wait_for()
+    estimate = client.model(model)["metrics"]["estimate"]
+    page.get_by_text(f"{estimate['examples']} questions").wait_for()
 
 
 def test_skipped_and_postponed_questions(client, server, tab):

@@ -127,7 +127,7 @@ def test_a_link_to_a_setting_opens_its_form_and_the_address_opens_it_again(clien
         dialog.get_by_role("heading", name=re.compile("capacity|costs")).wait_for()
         page.keyboard.press("Escape")
         dialog.wait_for(state="detached")
-        assert page.url.endswith("#/models/linked/watch/settings")
+        page.wait_for_url(lambda url: url.endswith("#/models/linked/watch/settings"))  # going back takes a moment
         page.get_by_role("link", name="Decide", exact=True).click()
     page.get_by_role("link", name="Costs", exact=True).click()
     dialog = page.get_by_role("dialog", name="Change costs")

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from functools import partial
 from http import HTTPStatus
 from typing import Any
 
@@ -20,8 +21,10 @@ from starlette.responses import Response
 
 from hinged.operations.base import Operation
 from hinged.service.api.inference.shapes import (
+    DECISIONS,
     INFER_BODY,
     INPUTS,
+    NOVELTY,
     OUTPUTS,
     InferBody,
     Inferred,
@@ -49,8 +52,10 @@ from hinged.service.api.wire import (
     read_bytes,
     registry_of,
 )
-from hinged.service.commands.predict import make_decisions
+from hinged.service.commands.decide import verdicts_of
+from hinged.service.commands.predict import decided_soon, make_decisions
 from hinged.service.data.answers import Answer, json_pieces
+from hinged.service.data.costs import ASK
 from hinged.service.data.features.named import RecordFeatures
 from hinged.service.data.features.records import FIELDS_MAX
 from hinged.service.data.features.rows import rows_of
@@ -64,6 +69,7 @@ from hinged.service.edge.middleware import JSON
 from hinged.service.edge.refusals import Refusal
 from hinged.service.engine.worker import Worker
 from hinged.service.errors import BadRequest, Invalid, NotFound, UnsupportedMediaType
+from hinged.service.model.decisions.costs import ASKED
 from hinged.service.model.metrics import UNKNOWN
 from hinged.service.settings import Settings
 
@@ -142,7 +148,10 @@ async def model_metadata(model: str, request: Request) -> Answer:
             {"name": "scores", "datatype": "FP64", "shape": [-1, -1]},
             {"name": "classes", "datatype": "BYTES", "shape": [-1]},
             {"name": "outside", "datatype": "BYTES", "shape": [-1]},
-            *([] if configuration.novelty is None else [{"name": "novelty", "datatype": "FP64", "shape": [-1]}]),
+            *(
+                {"name": name, "datatype": "BYTES" if name in ("decision", "reason") else "FP64", "shape": [-1]}
+                for name in _outputs(configuration)[len(OUTPUTS) :]
+            ),
         ],
     }
 
@@ -181,16 +190,26 @@ async def infer(model: str, request: Request) -> Response:
     wanted = _wanted(body, published.configuration)
     if not published.labels:
         raise Invalid(f"model {model} has learned nothing yet")
-    found = await make_decisions(worker, published, inputs)
-    numbers, outside = found.decided.numbers.tolist(), found.decided.outside
+    verdicts = None
+    if wanted.keys() & {*DECISIONS}:
+        verdicts = await decided_soon(worker, published, inputs, partial(verdicts_of, published))
+        worker.predictions_served += len(inputs)
+    decided = (await make_decisions(worker, published, inputs)).decided if verdicts is None else verdicts.decided
+    numbers, outside = decided.numbers.tolist(), decided.outside
     values: dict[str, Array | list[str]] = {
         "prediction": ["" if number == UNKNOWN else published.names[number] for number in numbers],
-        "scores": published.score_columns(found.decided),
+        "scores": published.score_columns(decided),
         "classes": list(published.names),
         "outside": [json.dumps(outside[r]) if r in outside else "[]" for r in range(len(inputs))],
     }
-    if found.decided.novelty is not None:
-        values["novelty"] = np.nan_to_num(found.decided.novelty, nan=1.0)
+    if decided.novelty is not None:
+        values[NOVELTY] = np.nan_to_num(decided.novelty, nan=1.0)
+    if verdicts is not None:
+        values |= {
+            "decision": [ASK if number == ASKED else published.names[number] for number in verdicts.numbers.tolist()],
+            "cost": np.nan_to_num(verdicts.costs, nan=-1.0),
+            "reason": verdicts.reasons.tolist(),
+        }
     outputs: list[OutputTensor] = []
     tail = b""
     for name, as_bytes in wanted.items():
@@ -259,16 +278,22 @@ def _read_long(text: memoryview, configuration: Configuration, settings: Setting
 
 def _wanted(body: InferBody, configuration: Configuration) -> dict[str, bool]:
     """Return whether each wanted output is sent as bytes. The outputs are in the order of the request."""
-    names = OUTPUTS[:-1] if configuration.novelty is None else OUTPUTS
+    names = _outputs(configuration)
     as_bytes = body.get("parameters", {}).get("binary_data_output") is True
     if not body.get("outputs"):
-        return dict.fromkeys(names, as_bytes)
+        return dict.fromkeys((name for name in names if name not in DECISIONS), as_bytes)
     wanted = {}
     for output in body["outputs"]:
         if output["name"] not in names:
             raise Invalid(f"outputs must be among {', '.join(names)}, got {output['name'][:80]!r}")
         wanted[output["name"]] = output.get("parameters", {}).get("binary_data", as_bytes) is True
     return wanted
+
+
+def _outputs(configuration: Configuration) -> tuple[str, ...]:
+    """Return the names of a model's outputs."""
+    novelty = () if configuration.novelty is None else (NOVELTY,)
+    return OUTPUTS + novelty + (() if configuration.costs is None else DECISIONS)
 
 
 def _inputs(

@@ -11,8 +11,13 @@ from hinged.service.api.inference.tensors import InputTensor, OutputTensor, Para
 from hinged.service.api.openapi import Shape
 from hinged.service.data.features.records import FIELDS_MAX
 
-OUTPUTS = ("prediction", "scores", "classes", "outside", "novelty")
-"""The names of outputs. Only models with novelty have the last."""
+OUTPUTS = ("prediction", "scores", "classes", "outside")
+NOVELTY = "novelty"
+DECISIONS = ("decision", "cost", "reason")
+"""The names of outputs. Only models with novelty have NOVELTY, and only models with costs have DECISIONS, which come if
+a request names them.
+"""
+OUTPUTS_MAX = len(OUTPUTS) + 1 + len(DECISIONS)
 
 
 @with_config(ConfigDict(strict=True))
@@ -30,7 +35,7 @@ class InferBody(TypedDict):
     id: NotRequired[str]
     parameters: NotRequired[Parameters]
     inputs: Annotated[list[InputTensor], Field(min_length=1, max_length=FIELDS_MAX, fail_fast=True)]
-    outputs: NotRequired[Annotated[list[WantedOutput], Field(max_length=len(OUTPUTS), fail_fast=True)]]
+    outputs: NotRequired[Annotated[list[WantedOutput], Field(max_length=OUTPUTS_MAX, fail_fast=True)]]
 
 
 class ServerLive(TypedDict):

@@ -150,7 +150,7 @@ def test_an_explanation_names_the_learned_examples_that_decide(annotator, admin)
 
 def test_figures_are_parts_of_the_description_of_the_model(annotator, admin):
     found, described = annotator("figures", model="m"), admin.model("m")
-    assert found.keys() == {*agents.DESCRIBED, *agents.MEASURED} - {"error"}
+    assert found.keys() == {*agents.DESCRIBED, *agents.MEASURED} - {"error", "estimate"}
     assert found == {name: {**described["metrics"], **described}[name] for name in found}
     assert "balanced_accuracy" in found["window"]
 

@@ -5,9 +5,11 @@ import pytest
 import tritonclient.http as triton
 
 from hinged.service.edge.keys import create_key
+from tests.helpers import payments
 from tests.helpers.http_client import BASE, Asking, bearer, example
 from tests.helpers.server import RunningServer
 
+NEVER_ASKS = {truth: costs for truth, costs in payments.COSTS.items() if truth != "ask"}
 BODY = {"inputs": [{"name": "x", "datatype": "FP32", "shape": [2, 2], "data": [0.1, 0.9, 0.9, 0.1]}]}
 
 
@@ -75,6 +77,34 @@ def test_a_client_of_the_protocol_gets_the_predictions_of_predict(
     found = [text.decode() if isinstance(text, bytes) else text for text in answer.as_numpy("prediction")]
     assert found == [result["prediction"] for result in expected]
     np.testing.assert_array_equal(answer.as_numpy("scores"), [[r["scores"][n] for n in names] for r in expected])
+
+
+@pytest.mark.parametrize("binary", [True, False])
+@pytest.mark.parametrize("ask_costs", [{}, {"ask": 2}])
+def test_a_client_of_the_protocol_gets_the_decisions_of_decide_without_questions(ask, client, binary, ask_costs):
+    decided = ask.new_model(**payments.BODY, costs=NEVER_ASKS | ask_costs)
+    X, labels = payments.stream(400)
+    decided.learn(*[{"x": x, "y": y} for x, y in zip(X.tolist(), labels, strict=True)])
+    x = X[:50].astype(np.float32)
+    wanted = [triton.InferRequestedOutput(name, binary_data=binary) for name in ("decision", "cost", "reason")]
+    answer = client.infer(decided.name, [tensor(x, "FP32", binary=True)], outputs=wanted)
+    assert decided.figures()["pool"]["size"] == 0
+    body = {"examples": [{"x": row} for row in x.tolist()]}
+    expected = decided.ask("POST", f"{decided.path}/decide", json=body).json()["results"]
+    for name in ("decision", "reason"):
+        found = [text.decode() if isinstance(text, bytes) else text for text in answer.as_numpy(name)]
+        assert found == [result[name] for result in expected]
+    np.testing.assert_array_equal(answer.as_numpy("cost"), [result["cost"] for result in expected])
+    assert ("ask" in {result["decision"] for result in expected}) == bool(ask_costs)
+    told = [output["name"] for output in client.get_model_metadata(decided.name)["outputs"]]
+    assert told[-3:] == ["decision", "cost", "reason"]
+    usual = client.infer(decided.name, [tensor(x, "FP32", binary=True)]).get_response()["outputs"]
+    assert [output["name"] for output in usual] == ["prediction", "scores", "classes", "outside"]
+
+
+def test_a_model_without_costs_has_no_decisions(ask, model):
+    answer = ask("POST", f"/v2{model.path}/infer", json=BODY | {"outputs": [{"name": "decision"}]})
+    assert "outputs must be among prediction, scores, classes, outside, got 'decision'" in failed(answer, 400)
 
 
 def test_by_default_all_outputs_come_as_bytes_to_a_client_that_takes_them(client, model):

@@ -86,6 +86,13 @@ def test_labels_are_wanted_inside_the_margin_and_within_the_budget(ask):
     chosen = [r for r in wanted if r["label"]["reason"] == "active"]
     label(model, *({"id": r["id"], "y": "right"} for r in chosen))
     assert model.figures()["metrics"]["sources"]["queried"]["predicted"] == len(chosen)
+    explored = [r for r in wanted if r["label"]["reason"] == "explore"]
+    label(model, *({"id": r["id"], "y": "right"} for r in explored))
+    every = [{"id": f"w{k}", "y": "right"} for k in range(200)]  # labels that were not wanted do not count
+    label(model, *every)
+    estimate = model.figures()["metrics"]["estimate"]
+    assert estimate["classes"]["right"]["share"]["value"] == 1.0
+    assert estimate["examples"] == -(-(len(chosen) + len(explored)) // 6)
 
 
 # -- earlier faults ---------------------------------------------------------------------------------------------------

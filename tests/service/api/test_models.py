@@ -95,6 +95,7 @@ def test_every_default_of_a_configuration_is_filled_in(ask, said, more):
             "pool_max": 10_000,
             "overlap": 1,
             "tie_breakers": 1,
+            "combine": "majority",
             "explore": 0.05,
             "budget": None,
             "pending_max": 10_000,

@@ -32,6 +32,23 @@ def test_with_overlap_the_majority_is_learned_at_the_last_label(ask):
     }  # fmt: skip
 
 
+def test_the_most_reliable_annotator_decides_if_the_configuration_says_so(ask):
+    """Ann is always right; bob and eve are each wrong in a third of the cases, and in the end together."""
+    for combine, learned in (("majority", "spam"), ("reliability", "ham")):
+        model = ask.new_model(labels={"overlap": 3, "explore": 0, "combine": combine})
+        offered(model, [[k, 0] for k in range(31)])
+        leases = {name: {q["id"]: q["lease"] for q in asked(model, name, n=31)} for name in ("ann", "bob", "eve")}
+        for k in range(31):
+            wrong = {0: ["bob"], 1: ["eve"], 2: []}[k % 3] if k < 30 else ["bob", "eve"]
+            for name, held in leases.items():
+                y, given = "spam" if name in wrong else "ham", f"c{k}"
+                (result,) = label(model, {"id": given, "y": y, "lease": held[given]}).json()["results"]
+        assert result["votes"] == [{"label": "spam", "count": 2}, {"label": "ham", "count": 1}]
+        annotators = ask("GET", f"{model.path}/answers").json()["annotators"]
+        assert annotators["ann"]["agreed"] == (31 if learned == "ham" else 30)
+        assert ("spam" in model.figures()["classes"]) == (learned == "spam")
+
+
 def conflicts(ask, model):
     """Return the number of open conflicts. The overview and the description of the model must agree on it."""
     (found,) = [m["conflicts"] for m in ask("GET", "/overview").json()["models"] if m["model"] == model.name]

@@ -1,5 +1,6 @@
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -7,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import cohen_kappa_score
 
-from hinged.service import limits
 from hinged.service.commands import agreement
-from hinged.service.commands.agreement import RIGHT, kappa, reliabilities
+from hinged.service.commands.agreement import RIGHT, WRONG, combined, kappa, truths
+from hinged.service.model.annotators import Annotators
 
 
 @pytest.mark.parametrize(
@@ -39,15 +40,13 @@ def by_loops(answers, steps):
     for _ in range(steps):
         rate = {}
         for a in {annotator for _, annotator, _ in answers}:
-            for k in labels:
-                seen = {j: RIGHT * (j == k) + 1 / len(labels) for j in labels}
-                for example, annotator, label in answers:
-                    if annotator == a:
-                        seen[label] += true[example][k]
-                rate |= {(a, k, j): count / sum(seen.values()) for j, count in seen.items()}
-        share = {k: sum(t[k] for t in true.values()) / len(true) for k in labels}
+            right = [true[example][label] for example, annotator, label in answers if annotator == a]
+            rate[a] = (RIGHT + sum(right)) / (RIGHT + WRONG + len(right))
         for example, own in of.items():
-            found = {k: share[k] * math.prod(rate[a, k, j] for a, j in own) for k in labels}
+            found = {
+                k: math.prod(rate[a] if j == k else (1 - rate[a]) / max(1, len(labels) - 1) for a, j in own)
+                for k in labels
+            }
             true[example] = {k: value / sum(found.values()) for k, value in found.items()}
     own = defaultdict(list)
     for example, annotator, label in answers:
@@ -63,7 +62,7 @@ def test_each_step_of_a_reliability_is_that_of_plain_loops(votes, steps):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(agreement, "STEPS_MAX", steps)
         patch.setattr(agreement, "TOLERANCE", 0.0)
-        assert reliabilities(answers) == pytest.approx(by_loops(answers, steps), abs=1e-9)
+        assert truths(answers).reliabilities == pytest.approx(by_loops(answers, steps), abs=1e-9)
 
 
 def test_reliabilities_are_near_the_share_of_right_answers():
@@ -74,10 +73,36 @@ def test_reliabilities_are_near_the_share_of_right_answers():
             label = true if random.random() < accuracy else (true + 1 + random.integers(3)) % 4
             answers.append((str(example), annotator, str(label)))
             right[annotator].append(label == true)
-    assert reliabilities(answers) == pytest.approx({name: np.mean(own) for name, own in right.items()}, abs=0.05)
+    assert truths(answers).reliabilities == pytest.approx({name: np.mean(own) for name, own in right.items()}, abs=0.05)
 
 
-def test_without_shared_answers_or_with_too_many_labels_there_is_no_reliability(monkeypatch):
-    assert reliabilities([]) == {}
-    monkeypatch.setattr(limits, "CONFUSIONS_MAX", 7)
-    assert reliabilities([("e", "x", "a"), ("e", "y", "b")]) == {}  # two annotators, four pairs of labels
+def test_without_shared_answers_there_is_no_reliability():
+    assert truths([]).reliabilities == {}
+
+
+def answered(seed, accuracies, labels, n):
+    """Yield the true label of each example, and the answers (annotator, label) in random order."""
+    random = np.random.default_rng(seed)
+    for _ in range(n):
+        true = random.integers(labels)
+        wrong = (true + 1 + random.integers(labels - 1, size=len(accuracies))) % labels
+        said = np.where(random.random(len(accuracies)) < accuracies, true, wrong).tolist()
+        order = random.permutation(len(said)).tolist()
+        yield int(true), [(f"a{k}", said[k]) for k in order]
+
+
+@pytest.mark.parametrize(("accuracies", "better"), [([0.95, 0.6, 0.6], 0.02), ([0.8, 0.8, 0.8], -0.02)])
+def test_labels_combined_by_reliability_are_more_often_right_where_annotators_differ(accuracies, better):
+    model, majority, found, n = SimpleNamespace(annotators=Annotators()), 0, 0, 300
+    for number, (true, votes) in enumerate(answered(5, accuracies, 2, n)):
+        for annotator, label in votes:
+            model.annotators.vote(f"e{number}", annotator, label, 0)
+        majority += Counter(label for _, label in votes).most_common(1)[0][0] == true
+        found += combined(model, f"e{number}", votes) == true
+    assert (found - majority) / n > better
+
+
+def test_equal_votes_of_unknown_annotators_give_the_first_label():
+    model = SimpleNamespace(annotators=Annotators())
+    assert combined(model, "e", [("ann", "b"), ("bob", "a")]) == "b"
+    assert combined(model, "e", [("bob", "a"), ("ann", "b")]) == "a"
