@@ -52,6 +52,7 @@ class Client:
 
     def __init__(self, http, note, rng, name, features, annotations=(), version=1):
         self.http, self.note, self.rng, self.features = http, note, rng, features
+        self.rare = self.rng.random() < 0.5
         self.annotations, self.version = annotations, version
         self.name, self.serial = name, 0
         self.known, self.offered, self.leases = [], [], []
@@ -77,6 +78,8 @@ class Client:
                 return {**dict(zip("pqr", numbers, strict=True)), **words, "wild": self.rng.choice([0, 1, 1e30, -1e99])}
 
     def label(self):
+        if self.rare:
+            return self.rng.choice(["p", 1, True, "third"]) if self.rng.random() < 0.04 else "n"
         return self.rng.choice(["n", "n", "n", "p", "p", "p", 1, True, "third"])
 
     def given(self):
