@@ -314,6 +314,7 @@ CHANGES = (
     {"calibration": "sigmoid"}, {"calibration": "auto"}, {"watch": ["p", "third"]}, {"watch": None},
     {"segments": ["w", "note"]}, {"segments": ["t"]}, {"segments": None},
     {"costs": {"n": {"p": 9}, "p": {"n": 3}, "ask": 0.4}}, {"costs": {"third": {"n": 50}}}, {"costs": None},
+    {"solver": "auto", "rules": 4}, {"solver": "auto", "rules": 5},
     {"solver": "auto", "goal": "cost", "costs": {"n": {"p": 9}, "third": {"n": 50}}}, {"goal": "accuracy"},
     {"costs": {"n": {"p": 9}, "p": {"n": 3}, "ask": 0.4}, "capacity": {"ask": {"most": 2, "per": "1s"}}},
     {"costs": {"n": {"p": 9}, "ask": 0}, "capacity": {"ask": {"most": 9, "per": "2s"}, "p": {"most": 1, "per": "3s"}}},
