@@ -182,9 +182,9 @@ class Destination:
 
 def _is_untrusted(error: BaseException | Outcome) -> bool:
     """Return whether a request failed because the client does not trust the certificate of the server."""
-    while isinstance(error, BaseException) and not isinstance(error, ssl.SSLError):
+    while isinstance(error, BaseException) and not isinstance(error, ssl.SSLCertVerificationError):
         error = error.__cause__ or error.__context__
-    return isinstance(error, ssl.SSLError)
+    return isinstance(error, ssl.SSLCertVerificationError)
 
 
 def ready(url: str) -> Exchange[bool]:

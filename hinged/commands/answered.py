@@ -28,7 +28,7 @@ def write_answers(answers: Iterable[list[Any]], source: TableSource | None) -> N
             for name in cells[0]:
                 names[name] = unused(name, {*own[0], *names.values()})
             table = CsvTable([*own[0], *names.values()], "," if source is None else source.delimiter)
-        new = ({names[name]: theirs[name] for name in names} for theirs in cells)
+        new = ({names[name]: theirs.get(name) for name in names} for theirs in cells)
         table.write({**mine, **theirs} for mine, theirs in zip(own, new, strict=True))
 
 

@@ -52,6 +52,7 @@ class Client:
 
     def __init__(self, http, note, rng, name, features, annotations=(), version=1):
         self.http, self.note, self.rng, self.features = http, note, rng, features
+        self.rare = self.rng.random() < 0.5
         self.annotations, self.version = annotations, version
         self.name, self.serial = name, 0
         self.known, self.offered, self.leases = [], [], []
@@ -77,6 +78,8 @@ class Client:
                 return {**dict(zip("pqr", numbers, strict=True)), **words, "wild": self.rng.choice([0, 1, 1e30, -1e99])}
 
     def label(self):
+        if self.rare:
+            return self.rng.choice(["p", 1, True, "third"]) if self.rng.random() < 0.04 else "n"
         return self.rng.choice(["n", "n", "n", "p", "p", "p", 1, True, "third"])
 
     def given(self):
@@ -311,6 +314,7 @@ CHANGES = (
     {"calibration": "sigmoid"}, {"calibration": "auto"}, {"watch": ["p", "third"]}, {"watch": None},
     {"segments": ["w", "note"]}, {"segments": ["t"]}, {"segments": None},
     {"costs": {"n": {"p": 9}, "p": {"n": 3}, "ask": 0.4}}, {"costs": {"third": {"n": 50}}}, {"costs": None},
+    {"solver": "auto", "rules": 4}, {"solver": "auto", "rules": 5},
     {"solver": "auto", "goal": "cost", "costs": {"n": {"p": 9}, "third": {"n": 50}}}, {"goal": "accuracy"},
     {"costs": {"n": {"p": 9}, "p": {"n": 3}, "ask": 0.4}, "capacity": {"ask": {"most": 2, "per": "1s"}}},
     {"costs": {"n": {"p": 9}, "ask": 0}, "capacity": {"ask": {"most": 9, "per": "2s"}, "p": {"most": 1, "per": "3s"}}},

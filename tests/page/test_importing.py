@@ -523,10 +523,11 @@ def test_a_file_of_predictions_has_the_columns_and_rows_of_the_users_file(client
 
 @pytest.fixture(scope="module")
 def numbered(client, spoken):
-    """Return the name of a model with costs and a promise, whose classes are numbers: it learned 7 before 2."""
+    """Return the name of a model with costs and a promise, whose classes look like numbers: it learned 7 before 2."""
     features, costs = client.model(spoken)["configuration"]["features"], {"2": {"7": 9}, "ask": 0.2}
     client.create_model("numbered", C=1, features=features, promise={"error": 0.1}, costs=costs)
-    client.learn("numbered", [{"x": {"a": k}, "y": 7 if k < 50 else 2} for k in [*range(0, 100, 7)] * 20])
+    labels = [7, 2, "007"]
+    client.learn("numbered", [{"x": {"a": k}, "y": labels[k // 34]} for k in [*range(0, 100, 7)] * 20])
     return "numbered"
 
 
@@ -556,7 +557,8 @@ def test_the_command_line_writes_the_same_file_as_the_page(server, tab, tmp_path
     assert table_of(said) == shown
     head, *rows = shown
     assert head[:3] == ["key", "a", "prediction"]
-    assert [name for name in head if name.startswith("probability of")] == ["probability of 7", "probability of 2"]
+    chances = [f"probability of {name}" for name in ("7", "2", '"007"')]
+    assert [name for name in head if name.startswith("probability of")] == chances
     assert len(rows) == len(values)
     assert {"set", "rank" if option else "prediction 2"} <= {*head}
 

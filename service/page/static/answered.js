@@ -1,9 +1,10 @@
 // The file that the page makes of predictions or decisions: the rows of the user's file, with the server's answers in
 // further columns.
 
-import { shownLabel } from "./parts.js";
+import { shownLabel, typedLabel } from "./parts.js";
 
-const labelled = (label) => (label === null ? null : shownLabel(label));
+// A label as the user's own file has it, in quotes only if a reader would take it for another label ("7", not "007").
+const labelled = (label) => (label === null || (typeof label === "string" && typedLabel(label) === label.trim()) ? label : JSON.stringify(label));
 
 // The cells that an answer fills, by column. chances: the probabilities of classes.
 const cellsOf = (r, chances) => {

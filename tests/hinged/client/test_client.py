@@ -1,6 +1,7 @@
 import asyncio
 import inspect
 import itertools
+import socket
 import subprocess
 import sys
 import threading
@@ -355,6 +356,24 @@ def test_servers_that_name_each_other_as_the_owner_are_asked_again(server, clien
     server.answer = lambda *_: (200, {"position": 1, "results": []})
     assert client.learn("m", [{"id": "a", "x": [1.0], "y": 1}])["position"] == 1
     assert len({str(body) for _, _, body in server.requests}) == 1
+
+
+def test_an_owner_that_ends_in_a_handshake_is_asked_again(server, kind):
+    with socket.create_server(("127.0.0.1", 0)) as owner, kind(server.url) as client:
+        redirect = 307, b"", {"location": f"https://127.0.0.1:{owner.getsockname()[1]}/models/m"}
+        server.heard = lambda headers: server.script.insert(0, redirect) if "prefer" in headers else None
+
+        def hang_up():
+            for _ in range(2):
+                connection = owner.accept()[0]
+                connection.recv(4096)  # otherwise the client would see a reset
+                connection.close()
+
+        ending = threading.Thread(target=hang_up, daemon=True)
+        ending.start()
+        assert [client.model("m") for _ in range(2)] == [{}] * 2
+        ending.join(5)
+        assert not ending.is_alive()
 
 
 @pytest.mark.parametrize("trusted", [True, False])
