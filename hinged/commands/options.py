@@ -16,7 +16,7 @@ import httpx
 from hinged.client.client import Client, HingedError
 from hinged.commands.writing import write
 from hinged.extras import Lacking
-from hinged.readers import ReadError, TableColumns
+from hinged.readers import ReadError, TableColumns, UnreadableRow
 from hinged.readers.dates import CHOICES
 from hinged.readers.table import MISSING
 
@@ -201,9 +201,15 @@ def asks(command: Callable[..., None]) -> Callable[..., None]:
             except HingedError as error:
                 raise click.ClickException(sentence(error)) from error
             except ReadError as error:
-                raise click.ClickException(str(error)) from error
+                raise unread(error) from error
 
     return connected
+
+
+def unread(error: Exception) -> click.ClickException:
+    """Return the error of a file that cannot be read. Of a bad row it names the option that omits such rows."""
+    bad = isinstance(error, UnreadableRow) and "bad_rows" in click.get_current_context().params
+    return click.ClickException(f"{error}; --bad-rows skip omits such rows" if bad else str(error))
 
 
 def sentence(error: HingedError) -> str:
