@@ -32,6 +32,13 @@ FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 DIRECTORY = click.Path(file_okay=False, path_type=Path)
 
 
+OMITTING = {
+    "bad_rows": "; --bad-rows skip omits such rows",
+    "dead_letters": "; --dead-letter TOPIC publishes such messages and goes on",
+}
+"""What an error says about a bad row, by the parameter of the command that omits such rows."""
+
+
 class OneLineErrors(click.Group):
     """A command group that prints each error in one line, without click's usage text."""
 
@@ -208,8 +215,9 @@ def asks(command: Callable[..., None]) -> Callable[..., None]:
 
 def unread(error: Exception) -> click.ClickException:
     """Return the error of a file that cannot be read. Of a bad row it names the option that omits such rows."""
-    bad = isinstance(error, UnreadableRow) and "bad_rows" in click.get_current_context().params
-    return click.ClickException(f"{error}; --bad-rows skip omits such rows" if bad else str(error))
+    given = click.get_current_context().params if isinstance(error, UnreadableRow) else {}
+    hint = next((hint for name, hint in OMITTING.items() if name in given), "")
+    return click.ClickException(f"{error}{hint}")
 
 
 def sentence(error: HingedError) -> str:
