@@ -237,7 +237,10 @@ class Routes(
         To get an estimator back, call `hinged.sklearn.load(client.export_model(model))`.
         """
         if not hasattr(estimator, "to_model_file"):
-            raise TypeError(f"upload takes a fitted estimator of hinged.sklearn, got {type(estimator).__name__}")
+            kind = type(estimator).__name__
+            raise TypeError(
+                f"upload takes a fitted estimator of hinged.sklearn, of a pipeline its last step, got {kind}"
+            )
         return self._exchange(SnapshotOperations.import_model.call(model, estimator.to_model_file()))
 
     def _ask_rows(

@@ -56,7 +56,7 @@ from hinged.commands.snapshots import (
 from hinged.commands.studio import reconcile
 from hinged.commands.writing import PlainConsole, write
 from hinged.extras import needed
-from hinged.readers import FORMATS, ReadError, TableColumns, fingerprint, open_source
+from hinged.readers import FORMATS, TableColumns, fingerprint, open_source
 from hinged.version import __version__
 
 if TYPE_CHECKING:
@@ -213,7 +213,7 @@ def replay(
         chosen = SimpleNamespace(**options, prefix=fingerprint(file), given=given)
         run(client, source, held_out, chosen, PlainConsole(), bad)
         tell_bad_rows(bad)
-    except (ReadError, ReplayError) as error:
+    except ReplayError as error:
         raise click.ClickException(str(error)) from error
     except KeyboardInterrupt:
         write("interrupted; the same command goes on from here", err=True)

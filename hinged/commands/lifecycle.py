@@ -111,6 +111,7 @@ def show_model(client: Client, *, model: str, full: bool, as_json: bool) -> None
         "position": f"{found['position']:,}",
         "classes": names(found["classes"]),
         "accuracy": f"{number(metrics['accuracy'])}, of the newest 1,000 {number(metrics['accuracy_window'])}",
+        **({"warning": metrics["warning"]} if metrics.get("warning") else {}),
         "points": f"{found['points']:,}, {found['support_vectors']:,} support vectors",
         "duality gap": number(found["duality_gap"]),
         "pool": f"{pool['size']:,} candidate{'' if pool['size'] == 1 else 's'}, {pool['leased']:,} leased",

@@ -16,7 +16,7 @@ import httpx
 from hinged.client.client import Client, HingedError
 from hinged.commands.writing import write
 from hinged.extras import Lacking
-from hinged.readers import ReadError, TableColumns
+from hinged.readers import ReadError, TableColumns, UnreadableRow
 from hinged.readers.dates import CHOICES
 from hinged.readers.table import MISSING
 
@@ -30,6 +30,13 @@ NO_ARGUMENTS = getattr(click.exceptions, "NoArgsIsHelpError", ())
 
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 DIRECTORY = click.Path(file_okay=False, path_type=Path)
+
+
+OMITTING = {
+    "bad_rows": "; --bad-rows skip omits such rows",
+    "dead_letters": "; --dead-letter TOPIC publishes such messages and goes on",
+}
+"""What an error says about a bad row, by the parameter of the command that omits such rows."""
 
 
 class OneLineErrors(click.Group):
@@ -201,9 +208,16 @@ def asks(command: Callable[..., None]) -> Callable[..., None]:
             except HingedError as error:
                 raise click.ClickException(sentence(error)) from error
             except ReadError as error:
-                raise click.ClickException(str(error)) from error
+                raise unread(error) from error
 
     return connected
+
+
+def unread(error: Exception) -> click.ClickException:
+    """Return the error of a file that cannot be read. Of a bad row it names the option that omits such rows."""
+    given = click.get_current_context().params if isinstance(error, UnreadableRow) else {}
+    hint = next((hint for name, hint in OMITTING.items() if name in given), "")
+    return click.ClickException(f"{error}{hint}")
 
 
 def sentence(error: HingedError) -> str:

@@ -15,9 +15,10 @@ import click
 
 from hinged.commands.answered import ranked, write_answers
 from hinged.commands.options import EXIT_INTERRUPTED, asks, of_tables
+from hinged.commands.rows import BAD_ROWS, accepted, tell_bad_rows
 from hinged.commands.showing import number, plain, short_candidate, shown_label, table
 from hinged.commands.writing import PlainConsole, write
-from hinged.readers import TableColumns, TableSource, UnreadableRow, fingerprint, format_of, open_source
+from hinged.readers import BadRows, TableColumns, TableSource, UnreadableRow, fingerprint, format_of, open_source
 from hinged.readers.lines import json_of, json_values
 
 if TYPE_CHECKING:
@@ -71,6 +72,7 @@ def _without_figures(model: Mapping[str, Any]) -> list[str] | None:
     "--explain", type=click.IntRange(1), metavar="K", help="Add the K support vectors with the largest contributions."
 )
 @click.option("--batch", type=click.IntRange(1), default=100, show_default=True, help="Examples a request.")
+@BAD_ROWS
 @click.option("--decide", is_flag=True, help="Decide by the model's costs. Questions go to the pool.")
 @click.option("--csv", "as_csv", is_flag=True, help="Write CSV: the columns of FILE, or id, then the answers.")
 @as_lines
@@ -83,6 +85,7 @@ def predict(
     x: str | None,
     explain: int | None,
     batch: int,
+    bad_rows: str,
     decide: bool,
     as_csv: bool,
     as_json: bool,
@@ -98,13 +101,14 @@ def predict(
         raise click.UsageError("--explain is for predictions, and --decide takes decisions")
     of_texts = functools.cache(lambda: form_of(client, model) == "text")
     source: TableSource | None = None
+    bad = accepted(bad_rows, file)
     if x is not None:
         examples = iter([option_example(x, of_texts)])
     elif format_of(file) in TABLES:
-        source = table_of(client, model, file, columns, form)
+        source = table_of(client, model, file, columns, {**form, "bad_rows": bad})
         examples = rows_of(source, fingerprint(file) if decide else None)
     else:
-        examples = read_examples(file, of_texts)
+        examples = read_examples(file, of_texts, bad)
     # The server lists the classes one by one if they are few, and so does a file.
     few = as_csv and client.model(model)["metrics"]["confusion"] is not None
     ask: Callable[..., Any] = client.decide if decide else functools.partial(client.predict, explain=explain)
@@ -126,10 +130,11 @@ def predict(
     else:
         for results in answers:
             show(results, as_json, DECIDED if decide else PREDICTED if explain is None else PREDICTED | EXPLAINED)
+    tell_bad_rows(bad)
     if outside:
         columns_outside = ", ".join(f"{column} ({count:,})" for column, count in outside.most_common(OUTSIDE_SHOWN))
         more = ", ..." if len(outside) > OUTSIDE_SHOWN else ""
-        write(f"outside of the range that the model has learned: {columns_outside}{more}", err=True)
+        write(f"names, texts or ranges that the model has not learned: {columns_outside}{more}", err=True)
 
 
 PREDICTED: dict[str, Callable[[Any], str]] = {
@@ -260,13 +265,15 @@ def table_of(
     show: tuple[str, ...] = (),
 ) -> TableSource:
     """Open a table whose rows have the form of the model's x, and no labels."""
-    has = client.model(model)["configuration"]["features"]
+    found = client.model(model)
+    has = found["configuration"]["features"]
+    times = {each["name"]: "time" for each in found["features"].get("fields", ()) if each.get("time")}
     choice = replace(
         columns,
         named=has["type"] in ("named", "text") if columns.named is None else columns.named,
         labelled=False,
         show=show,
-        known={name: column["type"] for name, column in (has.get("columns") or {}).items()},
+        known=times | {name: column["type"] for name, column in (has.get("columns") or {}).items()},
         whole=has["type"] == "text",
     )
     source = open_source(file, choice=choice, **form)
@@ -282,13 +289,14 @@ def rows_of(source: TableSource, prefix: str | None = None) -> Iterator[dict[str
         yield {"x": example.x, **({} if given is None else {"id": given}), **told}
 
 
-def read_examples(file: Path, of_texts: Callable[[], bool]) -> Iterator[dict[str, Any]]:
+def read_examples(file: Path, of_texts: Callable[[], bool], bad_rows: BadRows) -> Iterator[dict[str, Any]]:
     """Yield the examples of JSON lines. Skip empty lines. of_texts: see `example_of`."""
     with click.open_file(str(file), "rb") as lines:
         for _, _, value in json_values(lines, lines.name):
             if isinstance(value, UnreadableRow):
-                raise value
-            yield example_of(value, of_texts)
+                bad_rows.take(value)
+            else:
+                yield example_of(value, of_texts)
 
 
 def option_example(text: str, of_texts: Callable[[], bool] = lambda: False) -> dict[str, Any]:

@@ -74,6 +74,8 @@ def replay(
             "choose another --model or delete this model"
         ) from error
     show_table(console, standings)
+    if warning := client.model(options.model)["metrics"].get("warning"):
+        say(console, warning)
     show_curl(console, client.url, options.model, x=first.x, y=first.y)
 
 

@@ -26,21 +26,22 @@ if TYPE_CHECKING:
 # Number of columns, labels, and texts of a column that a dry run lists.
 COLUMNS_MAX, LABELS_MAX, TEXTS_MAX = 20, 20, 5
 
+BAD_ROWS = click.option(
+    "--bad-rows",
+    metavar="stop|skip|FILE",
+    default="stop",
+    show_default=True,
+    help="At an unreadable or refused row: stop; skip it; or write it to FILE with its place and the reason.",
+)
+
 
 def of_rows(command: Callable[..., None]) -> Callable[..., None]:
     """Give a command the options --bad-rows and --dry-run."""
-    bad_rows = click.option(
-        "--bad-rows",
-        metavar="stop|skip|FILE",
-        default="stop",
-        show_default=True,
-        help="At an unreadable or refused row: stop; skip it; or write it to FILE with its place and the reason.",
-    )
     dry_run = click.option("--dry-run", is_flag=True, help="Show rows, columns, labels and bad rows, and send nothing.")
-    return bad_rows(dry_run(command))
+    return BAD_ROWS(dry_run(command))
 
 
-def accepted(wanted: str, source: Path, *, dry_run: bool) -> BadRows:
+def accepted(wanted: str, source: Path, *, dry_run: bool = False) -> BadRows:
     """Return what becomes of the bad rows of a file, by the value of --bad-rows. A dry run counts the bad rows."""
     if wanted == "skip" or (wanted == "stop" and dry_run):
         return SkippedRows()

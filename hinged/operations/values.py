@@ -23,9 +23,13 @@ class ModelFile(Protocol):
         """Return the bytes of a file that a server imports."""
 
 
-def several(examples: Examples) -> Iterable[Mapping[str, Any]]:
-    """Return examples as an iterable, even if a single example was given."""
-    return [examples] if isinstance(examples, Mapping) else examples
+def several(examples: Examples) -> list[Mapping[str, Any]]:
+    """Return examples as a list, even if a single example was given. Raise TypeError if one is no object."""
+    found = [examples] if isinstance(examples, Mapping) else list(examples)
+    for index, example in enumerate(found):
+        if not isinstance(example, Mapping):
+            raise TypeError(f'examples[{index}]: expected an object such as {{"x": [1, 2]}}, got {example!r:.60}')
+    return found
 
 
 def plain(examples: Examples) -> list[dict[str, Any]]:

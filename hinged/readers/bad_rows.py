@@ -47,6 +47,10 @@ class BadRows:
         """Accept a bad row, or raise its error."""
         raise error
 
+    def __contains__(self, place: Place) -> bool:
+        """Return whether the row at a place was found to be bad."""
+        return False
+
     def told(self) -> str | None:
         """Return a sentence about the bad rows, None without a bad row."""
         return None
@@ -64,6 +68,9 @@ class SkippedRows(BadRows):
     def count(self) -> int:  # type: ignore[override]
         """Return the number of bad rows."""
         return len(self._places)
+
+    def __contains__(self, place: Place) -> bool:
+        return place in self._places
 
     def take(self, error: UnreadableRow) -> None:
         """Count a row, and write it to the file."""

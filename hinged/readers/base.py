@@ -115,7 +115,7 @@ def open_bytes(path: Path) -> Iterator[IO[bytes]]:
         with opener(path, "rb") as file:
             yield file
     except UnicodeDecodeError as error:
-        raise ReadError(f"{path} is not UTF-8 text: {error}") from error
+        raise ReadError(f"{path} is not UTF-8 text: {error}; save it as UTF-8 (iconv -f latin1 -t utf-8)") from error
     except (OSError, EOFError, zlib.error) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else error
         raise ReadError(f"cannot read {path}: {reason}") from error

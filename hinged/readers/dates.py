@@ -43,7 +43,7 @@ def found_in(values: Mapping[str, Sequence[Any]], chosen: str | None) -> tuple[d
     All columns of a file have the same order. It is certain if all values are dates in only one order, because a day is
     above 12. values: the values of each column that are not missing. chosen: a value of --dates, or None.
     """
-    found = {name: orders for name, given in values.items() if given and (orders := _orders_of(given))}
+    found = {name: orders for name, given in values.items() if (orders := orders_of(given))}
     if not found or chosen == TEXT:
         return {}, None
     certain = set.intersection(*found.values())
@@ -59,9 +59,9 @@ def found_in(values: Mapping[str, Sequence[Any]], chosen: str | None) -> tuple[d
     return read, f"{note}; --dates {other} or --dates {TEXT} reads them otherwise"
 
 
-def _orders_of(values: Sequence[Any]) -> set[str]:
-    """Return the orders in which all values are dates."""
-    left = set(ORDERS)
+def orders_of(values: Sequence[Any]) -> set[str]:
+    """Return the orders in which all values are dates. Without a value this is the empty set."""
+    left = set(ORDERS if values else ())
     for value in values:
         left = {order for order in left if isinstance(value, str) and iso(value, order) is not None}
         if not left:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from hinged.readers.bad_rows import STOP, BadRows, Place, UnreadableRow
 from hinged.readers.base import Example, Label, ReadError, Source, label_of, listed, number_of
-from hinged.readers.dates import found_in, iso
+from hinged.readers.dates import found_in, iso, orders_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -195,11 +195,11 @@ class TableSource(Source):
         return Example(row, x, label, None if name is None else str(name), self._shown(values), weight)
 
     def whole_rows(self) -> Iterator[Row]:
-        """Yield the rows that have values."""
+        """Yield the rows that have values, except those that are known to be bad."""
         for place, values in self._rows():
             if isinstance(values, UnreadableRow):
                 self._bad_rows.take(values)
-            else:
+            elif place not in self._bad_rows:
                 yield place, values
 
     @abstractmethod
@@ -218,6 +218,9 @@ class TableSource(Source):
             if self._kinds.get(name) not in _STRINGS
         }
         self._dates, note = found_in(texts, chosen)
+        declared = any(self._kinds.get(name) == "time" and orders_of(values) for name, values in texts.items())
+        if note and not self._dates and declared:  # the model has learned dates there, so texts would be missing values
+            raise ReadError(f"{self.path}: {note}")
         return [note] if note else []
 
     def _text(self, column: str, text: str) -> str:
@@ -325,7 +328,8 @@ class TableSource(Source):
                 for _, row in sample
                 if isinstance(row.get(name), str) and not self._is_missing(row[name])
             ]
-            if sum(map(is_moment, texts)) > UNIQUE_SHARE * len(texts):
+            dates = self._choice.dates is None and orders_of(texts)  # another note says so
+            if dates or sum(map(is_moment, texts)) > UNIQUE_SHARE * len(texts):
                 continue
             if len(texts) >= UNIQUE_ROWS_MIN and len(set(texts)) > UNIQUE_SHARE * len(texts):
                 spaced = sum(" " in text.strip() for text in texts) > len(texts) / 2

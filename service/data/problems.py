@@ -70,7 +70,7 @@ def meant(name: str, known: Iterable[str]) -> str:
     """Return a hint for an unknown name: either the name that was probably meant, or all known names."""
     names = list(known)
     if name in names:  # the place has several kinds, and another kind has this part
-        return "; only other kinds have it"
+        return "; only another solver or type has it"
     close = get_close_matches(name, names, n=1) or [other for other in names if other.lower() == name.lower()]
     if close:
         return f", did you mean {close[0]!r}?"

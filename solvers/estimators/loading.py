@@ -118,7 +118,7 @@ def _exported(data: bytes) -> SolverClassifier:
     configuration, labels = taught["configuration"], taught["labels"]
     features, kernel = configuration["features"], dict(configuration["kernel"])
     if features["type"] not in ("dense", "sparse"):
-        raise ValueError(f"a model of {features['type']} features cannot be an estimator: estimators take numbers only")
+        raise ValueError(f"a model of {features['type']} features has no estimator of its solver: solvers take numbers")
     if len({type(label) for label in labels}) != 1:
         raise ValueError(f"an estimator needs labels of a single type, the model has {labels!r:.200}")
     state = renumbered(part(arrays, "solver."), -1)

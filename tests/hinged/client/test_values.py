@@ -72,3 +72,9 @@ def test_the_server_understands_the_values_that_the_client_sends(tmp_path):
         assert result["prediction"] == "up"
         with client.stream("m") as stream:
             assert stream.learn({"x": {"age": 1, "kind": None}, "y": "up"}).result()["results"][0]["duplicate"] is False
+
+
+def test_an_x_that_is_not_in_an_object_is_refused_with_its_index():
+    for examples in ([{"x": [1]}, [1.0, 2.0]], [{"x": [1]}, "text"]):
+        with pytest.raises(TypeError, match=r"examples\[1\]: expected an object such as .* got "):
+            several(examples)

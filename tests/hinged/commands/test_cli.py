@@ -124,7 +124,7 @@ def test_only_given_options_must_match_an_existing_model(run, table, server):
     def answer(_method, path, body):
         if path.endswith("/learn"):
             return 200, {"results": [{"prediction": 0, "duplicate": False} for _ in body["examples"]]}
-        return 200, {"configuration": configuration, "support_vectors": 1, "duality_gap": None}
+        return 200, {"configuration": configuration, "support_vectors": 1, "duality_gap": None, "metrics": {}}
 
     server.answer = answer
     arguments = ["replay", table, "--label", "y", "--url", server.url]

@@ -236,6 +236,7 @@ def test_a_stream_is_learned_predicted_and_set_aside_in_order(real, client, mode
         broker.publish("events", values)
         refused = hinged("consume", model, "--from", broker.url("events"), "--url", real.url, code=1)
         assert refused.stderr.startswith("reading events; Ctrl-C stops\nhinged: events, message ")
+        assert "; --dead-letter TOPIC publishes such messages and goes on" in refused.stderr
         nobody = hinged("consume", "nosuch", "--from", broker.url("events"), "--url", real.url, code=1)
         assert nobody.stderr.startswith("hinged: there is no model 'nosuch'")
         consumer = Consuming(broker.url("events"), real.url, tmp_path / "log", 100, model)

@@ -121,6 +121,14 @@ def test_show_prints_the_figures_of_a_model(run, terminal, client, model):
         assert words in shown.text
 
 
+def test_show_warns_of_a_rare_class(terminal, client, model):
+    client.learn(model, [{"x": [k % 7, k % 5], "y": "no" if k % 40 else "yes"} for k in range(400)])
+    warning = client.model(model)["metrics"]["warning"]
+    shown = terminal("show", model)
+    assert shown.wait() == 0
+    assert warning[:30] in shown.text
+
+
 @pytest.mark.long
 def test_delete_asks_for_confirmation(run, refused, terminal, client, model):
     assert "--yes" in refused("delete", model)

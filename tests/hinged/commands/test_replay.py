@@ -32,7 +32,7 @@ class LastLabel:
             return 404, {"error": {"code": "not_found", "message": "no such model"}}
         figures = {"support_vectors": len(self.learned), "duality_gap": 0.5}
         if method == "GET":
-            return 200, {"configuration": self.configuration, **figures}
+            return 200, {"configuration": self.configuration, "metrics": {"warning": "few labels are fraud"}, **figures}
         if path.endswith("/finish"):
             return 200, {**figures, "support_vectors": 1, "steps": 1}
         if path.endswith("/predict"):
@@ -115,6 +115,7 @@ def test_replay_creates_a_model_and_streams_a_file_in_batches(server, learner, r
     assert [len(batch) for batch in sent] == [4, 4, 2]
     # The model made nine predictions. The prediction at the change of the label is wrong.
     assert "88.89 %" in printed
+    assert "few labels are fraud" in printed
     assert "learning 10/10" in printed
     assert f"curl -s {server.url}/models/replay\n" in printed
 
@@ -154,10 +155,10 @@ def test_the_held_out_part_is_predicted_before_and_after_finishing(server, learn
     held_out = tmp_path / "test.csv"
     held_out.write_text("y,b,a\n1,2,3\n1,2,3\n0,2,3\n1,2,3\n")
     printed = run(table, *LABEL, "--test", held_out, "--batch", 3)
-    steps = [path.rpartition("/")[2] for _, path, _ in server.requests]
-    assert steps[-5:] == ["predict", "predict", "finish", "predict", "predict"]
+    posted = [(path.rpartition("/")[2], body) for method, path, body in server.requests if method == "POST"]
+    assert [step for step, _ in posted[-5:]] == ["predict", "predict", "finish", "predict", "predict"]
     assert printed.count("75.00 %") >= 2
-    assert server.requests[-1][2]["examples"][0]["x"] == [3.0, 2.0]
+    assert posted[-1][1]["examples"][0]["x"] == [3.0, 2.0]
     assert "streamed" in printed
     assert "finished" in printed
     assert "finished" not in run(table, *LABEL, "--no-finish")

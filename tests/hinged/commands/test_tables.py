@@ -121,3 +121,32 @@ def test_rows_without_ids_are_offered_once(run, client, table, name):
     assert json.loads(run("offer", name, lines))["added"] == 1
     assert client.example(name, "c")["show"] == {"a": 1}
     assert "--show names columns of a table" in run("offer", name, lines, "--show", "a", code=2)
+
+
+def test_predict_leaves_out_bad_rows_and_its_answers_stay_beside_their_rows(run, client, tmp_path, name):
+    client.create_model(name, kernel={"type": "rbf"}, features={"type": "dense", "dim": 2})
+    client.learn(name, [{"x": [0, 0], "y": "low"}, {"x": [9, 9], "y": "high"}])
+    path = tmp_path / "rows.csv"
+    path.write_text("a,b\n0,0\n9\n9,9\n,1\n8,9\n")
+    stopped = run("predict", name, path, "--csv", code=1)
+    assert "rows.csv, line 3: expected 2 fields, found 1; --bad-rows skip omits such rows" in stopped
+    for batch in (1, 100):
+        said = run("predict", name, path, "--csv", "--batch", batch, "--bad-rows", tmp_path / "bad.jsonl")
+        rows = [(row["a"], row["prediction"]) for row in csv.DictReader(io.StringIO(said))]
+        assert rows == [("0", "low"), ("9", "high"), ("8", "high")]
+        bad = [json.loads(line) for line in (tmp_path / "bad.jsonl").read_text().splitlines()]
+        assert [row["line"] for row in bad] == [3, 5]
+    lines = run("predict", name, "--bad-rows", "skip", stdin="[0, 0]\nnonsense\n[9, 9]\n").splitlines()
+    assert [json.loads(line)["prediction"] for line in lines] == ["low", "high"]
+
+
+def test_a_file_of_one_day_needs_an_order_where_the_model_has_learned_dates(run, table, name):
+    rows = [{"when": f"{1 + k % 28:02}.03.2026 {k % 24:02}:15", "y": ["u", "v"][k % 2]} for k in range(60)]
+    run("replay", table(rows), "--label", "y", "--model", name)
+    day = table([{"when": f"05.03.2026 {hour:02}:30"} for hour in range(9)], "day.csv")
+    for command in ("predict", "offer"):
+        said = run(command, name, day, code=1)
+        assert "day.csv: column 'when' read as texts, not as dates; --dates day-first or --dates month-first" in said
+    answers = [json.loads(line) for line in run("predict", name, day, "--dates", "day-first").splitlines()]
+    assert len(answers) == 9
+    assert not any("outside" in answer for answer in answers)

@@ -118,7 +118,7 @@ def test_every_default_of_a_configuration_is_filled_in(ask, said, more):
         ({"kernel": {"type": "rbff"}}, "got \"rbff\", did you mean 'rbf'?"),
         ({"kernel": {"gamma": 1}}, "kernel.type is missing"),
         ({"kernel": {"type": "rbf", "gama": 1}}, "unknown part 'gama' of kernel, did you mean 'gamma'?"),
-        ({"solver": "fogd", "C": 1}, "unknown part 'C'; only other kinds have it"),
+        ({"solver": "fogd", "C": 1}, "unknown part 'C'; only another solver or type has it"),
         ({"kernal": {"type": "rbf"}}, "unknown part 'kernal', did you mean 'kernel'?"),
         ({"window": {"example": 5}}, "unknown part 'example' of window, did you mean 'examples'?"),
         ({"window": {"examples": 5, "step": 6}}, "window: Input should have a step of at most 5"),
