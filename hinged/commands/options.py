@@ -36,7 +36,7 @@ OMITTING = {
     "bad_rows": "; --bad-rows skip omits such rows",
     "dead_letters": "; --dead-letter TOPIC publishes such messages and goes on",
 }
-"""What an error says about a bad row, by the parameter of the command that omits such rows."""
+"""The end of an error about a bad row, by the parameter of the command that omits such rows."""
 
 
 class OneLineErrors(click.Group):

@@ -106,7 +106,7 @@ class HingedClassifier(ClassifierMixin, BaseEstimator):
     >>> X, y = load_breast_cancer(return_X_y=True)
     >>> model = HingedClassifier().fit(X[:400], y[:400])
     >>> round(model.score(X[400:], y[400:]), 2)
-    0.98
+    0.99
 
     Dictionaries and data frames may hold strings and missing values:
 
