@@ -123,6 +123,7 @@ def predict(
     answers = answered()
     first = next(answers, None)
     if first is None:
+        tell_bad_rows(bad)
         raise click.ClickException(f"{'<stdin>' if str(file) == '-' else file} holds no examples")
     answers = itertools.chain([first], answers)
     if as_csv:
@@ -267,7 +268,7 @@ def table_of(
     """Open a table whose rows have the form of the model's x, and no labels."""
     found = client.model(model)
     has = found["configuration"]["features"]
-    times = {each["name"]: "time" for each in found["features"].get("fields", ()) if each.get("time")}
+    times = {each["name"]: "time" for each in found.get("features", {}).get("fields", ()) if each.get("time")}
     choice = replace(
         columns,
         named=has["type"] in ("named", "text") if columns.named is None else columns.named,

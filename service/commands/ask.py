@@ -428,8 +428,8 @@ class LabelBudget:
             self.nameless += given is None
             key = f"#{self.nameless}" if given is None else f"@{given}"
             self.seen, self.inside = self.seen * fade + 1.0, self.inside * fade + inside
-            chosen = min(1.0, (budget - explored) / ((1.0 - explored) * max(self.inside / self.seen, 1e-9)))
-            probability = explored + (1.0 - explored) * chosen if inside else explored
+            drawn = min(1.0 - explored, (budget - explored) / max(self.inside / self.seen, 1e-9))
+            probability = explored + drawn if inside else explored
             draw = hashed(self.seed, key.encode()) / 2**64
             reason = EXPLORE if draw < explored else ACTIVE if draw < probability else None
             found.append(Wish(reason is not None, probability, reason))

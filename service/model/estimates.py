@@ -31,7 +31,7 @@ Figures = dict[str, Any]
 Z = 1.959963984540054  # 97.5 % quantile of the normal distribution, for intervals of 95 %
 NEWER = 6  # one label in this many is new. Measured: a half misses the present accuracy in up to 17 % of the runs
 WEIGHT_MAX = 1e12
-"""Limit of a weight of a state that is read."""
+"""Limit of a weight. A state with a larger one is refused."""
 SHOWN_MAX = 32  # maximum number of classes for which there are estimates
 
 
@@ -55,7 +55,8 @@ class WantedLabels:
         """Add labels that were wanted with the probability `chance`. classes, numbers (m,): true and predicted."""
         self.classes = np.concatenate((self.classes, classes))[-WINDOW:].astype(np.int32)
         self.numbers = np.concatenate((self.numbers, numbers))[-WINDOW:].astype(np.int32)
-        self.weights = np.concatenate((self.weights, np.full(classes.size, 1.0 / chance)))[-WINDOW:]
+        weight = min(1.0 / chance, WEIGHT_MAX)
+        self.weights = np.concatenate((self.weights, np.full(classes.size, weight)))[-WINDOW:]
         self.seen += classes.size
 
     def figures(self, names: Sequence[str]) -> Figures:

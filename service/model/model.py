@@ -289,7 +289,7 @@ class Model(State):
                     then.weight,
                     event,
                     r,
-                    then.chance,
+                    0.0 if self.configuration.labels.budget is None else then.chance,
                 )
             at = r + 1
 

@@ -123,8 +123,9 @@ def test_rows_without_ids_are_offered_once(run, client, table, name):
     assert "--show names columns of a table" in run("offer", name, lines, "--show", "a", code=2)
 
 
-def test_predict_leaves_out_bad_rows_and_its_answers_stay_beside_their_rows(run, client, tmp_path, name):
-    client.create_model(name, kernel={"type": "rbf"}, features={"type": "dense", "dim": 2})
+@pytest.mark.parametrize("kernel", [{"type": "rbf"}, {"type": "rbf", "gamma": 1.0}])
+def test_predict_leaves_out_bad_rows_and_its_answers_stay_beside_their_rows(run, client, tmp_path, name, kernel):
+    client.create_model(name, kernel=kernel, features={"type": "dense", "dim": 2})
     client.learn(name, [{"x": [0, 0], "y": "low"}, {"x": [9, 9], "y": "high"}])
     path = tmp_path / "rows.csv"
     path.write_text("a,b\n0,0\n9\n9,9\n,1\n8,9\n")
@@ -138,6 +139,9 @@ def test_predict_leaves_out_bad_rows_and_its_answers_stay_beside_their_rows(run,
         assert [row["line"] for row in bad] == [3, 5]
     lines = run("predict", name, "--bad-rows", "skip", stdin="[0, 0]\nnonsense\n[9, 9]\n").splitlines()
     assert [json.loads(line)["prediction"] for line in lines] == ["low", "high"]
+    nothing = run("predict", name, "--bad-rows", "skip", stdin="nonsense\n", code=1)
+    assert "1 bad row was skipped" in nothing
+    assert "<stdin> holds no examples" in nothing
 
 
 def test_a_file_of_one_day_needs_an_order_where_the_model_has_learned_dates(run, table, name):

@@ -267,6 +267,11 @@ def test_the_label_budget_is_kept_whatever_share_lies_inside_the_margin():
         assert wanted[~inside].mean() == pytest.approx(told[~inside].mean(), abs=0.02)
 
 
+def test_all_labels_are_wanted_where_the_budget_is_all_and_every_question_is_drawn_at_random():
+    wishes = LabelBudget(3, Labelling(budget=1.0, explore=1.0)).wishes(["one", "two"], [True, False])
+    assert wishes == [(True, 1.0, "explore")] * 2
+
+
 def test_the_same_example_gets_the_same_draw():
     first, second = (LabelBudget(3, Labelling(budget=0.5)).wishes(["one"], [True])[0] for _ in range(2))
     assert first == second

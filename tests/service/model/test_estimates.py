@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import binomtest
 
+from hinged.frames import decode, encode
 from hinged.service.data.configuration import parse_configuration
 from hinged.service.model.estimates import NEWER, WantedLabels, estimate
 from hinged.service.model.events import decode_event
@@ -13,6 +14,7 @@ from hinged.service.model.events.changes import ModelReconfigured
 from hinged.service.model.events.learning import PredictionsMade
 from hinged.service.model.model import Model
 from hinged.service.model.pending import Prediction
+from hinged.service.model.state import SNAPSHOT
 from hinged.service.settings import Settings
 from hinged.solvers.scores.sigmoid import WINDOW
 from tests.helpers.states import digest_of, refuse_damaged
@@ -130,8 +132,18 @@ def test_a_snapshot_and_the_log_after_it_equal_the_whole_log():
 def test_without_a_budget_labels_that_were_wanted_no_longer_count():
     served = worked()
     served.change(labels={"budget": None})
+    served.learn(90, 120)  # predictions of the time with a budget
     assert served.asked is None
     assert "estimate" not in served.model.metrics.figures(LABELS)
+
+
+def test_a_label_with_a_tiny_probability_leaves_a_state_that_loads():
+    served = worked()
+    facts, arrays = decode(served.model.snapshot(), SNAPSHOT)
+    arrays["pending.chances"] = np.where(arrays["pending.chances"] > 0, 5e-324, 0.0)
+    served.model = Model.restore("m", encode(SNAPSHOT, facts, arrays), **SIZES)
+    served.learn(90, 120)
+    assert digest_of(Model.restore("m", served.model.snapshot(), **SIZES)) == digest_of(served.model)
 
 
 @pytest.mark.parametrize(
