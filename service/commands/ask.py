@@ -384,19 +384,22 @@ def hashed(seed: int, key: bytes) -> int:
     return int.from_bytes(digest, "little")
 
 
+SOURCE_OF = {None: 0, ACTIVE: 1, EXPLORE: 2}
+
+
 class Wish(NamedTuple):
     """The decision whether the server asks for the label of a prediction, with the probability and the reason of the
     decision.
+
+    source: the source under which the label is counted (service/model/metrics.py); 0 without a budget.
+    chance: the probability by which the label weighs in estimates; 0 if it does not, because some labels never come.
     """
 
     wanted: bool
     probability: float
     reason: str | None
-
-    @property
-    def source(self) -> int:
-        """Return the source under which the label is counted (service/model/metrics.py), if there is a budget."""
-        return {None: 0, ACTIVE: 1, EXPLORE: 2}[self.reason]
+    source: int = 0
+    chance: float = 0.0
 
 
 class LabelBudget:
@@ -432,5 +435,6 @@ class LabelBudget:
             probability = explored + drawn if inside else explored
             draw = hashed(self.seed, key.encode()) / 2**64
             reason = EXPLORE if draw < explored else ACTIVE if draw < probability else None
-            found.append(Wish(reason is not None, probability, reason))
+            chance = probability if explored and reason else 0.0
+            found.append(Wish(reason is not None, probability, reason, SOURCE_OF[reason], chance))
         return found

@@ -167,10 +167,7 @@ async def make_decisions(
     if ids is not None:
         few = len(ids) <= WISHES
         wishes = serving.wishes(ids, doubtful) if few else await sliced(_wishes(serving, ids, doubtful))
-        labels = published.configuration.labels
-        budgeted, fair = labels.budget is not None, labels.budget is not None and labels.explore > 0
-        sources = [wish.source if budgeted else 0 for wish in wishes]
-        chances = [wish.probability if fair and wish.wanted else 0.0 for wish in wishes]
+        sources, chances = [wish.source for wish in wishes], [wish.chance for wish in wishes]
         await keep_waiting(serving, published, inputs, ids, decided, sources, chances=chances)
     serving.predictions_served += len(inputs)  # count only now: if storing the predictions fails, nothing is answered
     return Decisions(published, decided, ids, wishes, details, because, intervals, p_values)

@@ -269,7 +269,15 @@ def test_the_label_budget_is_kept_whatever_share_lies_inside_the_margin():
 
 def test_all_labels_are_wanted_where_the_budget_is_all_and_every_question_is_drawn_at_random():
     wishes = LabelBudget(3, Labelling(budget=1.0, explore=1.0)).wishes(["one", "two"], [True, False])
-    assert wishes == [(True, 1.0, "explore")] * 2
+    assert wishes == [(True, 1.0, "explore", 2, 1.0)] * 2
+
+
+def test_labels_weigh_in_estimates_only_if_each_label_may_come():
+    """Without exploring, predictions outside the margin never get a label."""
+    for explore in (0.0, 0.5):
+        for wish in LabelBudget(3, Labelling(budget=0.5, explore=explore)).wishes([*"abcdefgh"], [True, False] * 4):
+            assert wish.chance == (wish.probability if wish.wanted and explore else 0.0)
+    assert {wish[3:] for wish in LabelBudget(3, Labelling()).wishes(["a", "b"], [True, False])} == {(0, 0.0)}
 
 
 def test_the_same_example_gets_the_same_draw():
