@@ -75,14 +75,14 @@ class Race(Solver):
 
     kernel, C: each arm multiplies gamma and C by its own factors. points_max, when_full: apply to each arm. rules:
     version of the race's rules. With 5, where one class is rare, one arm is favoured (standings.py), and if accuracy is
-    the goal, it counts how high an arm ranks an example of that class (ranking.py). From 4 on, an arm with the ramp
-    loss takes few steps for an example (arms.py). From 3 on, Laplacian arms race beside the arms of an RBF kernel, and
-    the best arm that forgets fast, slowly and never stays. Where one class is rare the race takes more examples to
-    decide. If a label comes late, what an arm answered when it was asked counts (late.py). From 2 on, answers count by
-    weight, and arms that fade learn only in the first epoch: in a further epoch, faded examples would regain their full
-    weight. With 1, all answers count the same, and all arms learn in further epochs. goal: "balanced" counts an answer
-    by the rarity of its class, and "cost" by what errors cost (evidence.py). Other parameters: as in LASVM; an arm may
-    use a smaller idle_max.
+    the goal and no class has a weight, it counts how high an arm ranks an example of that class (ranking.py). From 4
+    on, an arm with the ramp loss takes few steps for an example (arms.py). From 3 on, Laplacian arms race beside the
+    arms of an RBF kernel, and the best arm that forgets fast, slowly and never stays. Where one class is rare the race
+    takes more examples to decide. If a label comes late, what an arm answered when it was asked counts (late.py). From
+    2 on, answers count by weight, and arms that fade learn only in the first epoch: in a further epoch, faded examples
+    would regain their full weight. With 1, all answers count the same, and all arms learn in further epochs. goal:
+    "balanced" counts an answer by the rarity of its class, and "cost" by what errors cost (evidence.py). Other
+    parameters: as in LASVM; an arm may use a smaller idle_max.
     """
 
     fades: ClassVar[bool] = True
@@ -296,7 +296,7 @@ class Race(Solver):
                 self.changed += each
         if self.rules < 5:
             return count(self.standings, credit, weights, evidence, self.learned)
-        if self.goal == "accuracy":
+        if self.goal == "accuracy" and (self.weights == 1.0).all():
             credit = self.ranking.add(scores, classes, self.seen, evidence, credit)
         first = favoured([arm.setting for arm in self.arms], self.kernel)
         return count(self.standings, credit, weights, evidence, self.learned, first)

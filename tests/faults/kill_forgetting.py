@@ -222,8 +222,8 @@ def run(scene, faults, clients, seed, load_s=(0.2, 1.2)):
     scene.server.kill_all()
     for name, told in traffic.told.items():
         figures[name] |= in_files(scene.data, told)
-    with closing(scene.open_store()) as store:
-        for name in MODELS:
+    for name in MODELS:
+        with closing(scene.open_store(name)) as store:
             figures[name] |= check_state(store, name)
     return figures, traffic
 

@@ -5,6 +5,8 @@ import subprocess
 from contextlib import contextmanager
 from pathlib import Path
 
+from hinged.service.peers.ring import owner_of
+from hinged.service.store.division import division_of, name_of
 from hinged.service.store.redis import RedisStore
 from hinged.service.store.sqlite import SQLiteStore
 from tests.faults.disturbances import NEED_LIBRARY, disk_full
@@ -60,9 +62,13 @@ class Scene:
         """Copy the current files on disk. SQLite keeps a write-ahead log until its file is next closed cleanly."""
         shutil.copytree(self.data / ("redis" if self.redis else "hinged"), folder)
 
-    def open_store(self):
-        """Return the store itself, once the server has ended."""
-        return RedisStore(self.redis.url) if self.redis else SQLiteStore(self.data / "hinged")
+    def open_store(self, model=None):
+        """Return the store itself, once the server has ended; of a divided store, the part of this model."""
+        if self.redis:
+            return RedisStore(self.redis.url)
+        folder = self.data / "hinged"
+        division = division_of(folder)
+        return SQLiteStore(folder / name_of(owner_of(model, division), division) if division else folder)
 
     def __exit__(self, *_):
         self.front.close()

@@ -233,8 +233,11 @@ def run(scene, faults, clients, seed, load_s=(0.05, 0.9), copy=None):
         scene.server.kill()  # without a last snapshot, because recovery is tested
     if copy is not None:
         scene.copy(copy)
-    with closing(scene.open_store()) as store:
-        return {name: check_model(store, name, traffic) for name in CONFIGURATIONS}, traffic
+    found = {}
+    for name in CONFIGURATIONS:
+        with closing(scene.open_store(name)) as store:
+            found[name] = check_model(store, name, traffic)
+    return found, traffic
 
 
 def faultless(found):
