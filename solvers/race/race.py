@@ -74,9 +74,9 @@ class Race(Solver):
     """LASVM that finds C, gamma, half-life and loss while it learns.
 
     kernel, C: each arm multiplies gamma and C by its own factors. points_max, when_full: apply to each arm. rules:
-    version of the race's rules. With 5, where one class is rare, one arm is favoured (standings.py), and if accuracy is
-    the goal and no class has a weight, it counts how high an arm ranks an example of that class (ranking.py). From 4
-    on, an arm with the ramp loss takes few steps for an example (arms.py). From 3 on, Laplacian arms race beside the
+    version of the race's rules. With 5, one arm is favoured where one class is rare (standings.py). It then also counts
+    how high an arm ranks an example of that class, if accuracy is the goal and no class has a weight (ranking.py). From
+    4 on, an arm with the ramp loss takes few steps for an example (arms.py). From 3 on, Laplacian arms race beside the
     arms of an RBF kernel, and the best arm that forgets fast, slowly and never stays. Where one class is rare the race
     takes more examples to decide. If a label comes late, what an arm answered when it was asked counts (late.py). From
     2 on, answers count by weight, and arms that fade learn only in the first epoch: in a further epoch, faded examples
