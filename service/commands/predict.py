@@ -103,7 +103,7 @@ class Decisions:
                 "prediction": None if number == UNKNOWN else published.labels[number],
                 "probability": None if math.isnan(chance) else chance,
                 "scores": scores,
-                "label": wish._asdict(),
+                "label": {"wanted": wish.wanted, "probability": wish.probability, "reason": wish.reason},
             }
             for given, number, chance, scores, wish in rows
         ]
