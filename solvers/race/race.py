@@ -75,13 +75,13 @@ class Race(Solver):
 
     kernel, C: each arm multiplies gamma and C by its own factors. points_max, when_full: apply to each arm. rules:
     version of the race's rules. With 5, one arm is favoured where one class is rare (standings.py). It then also counts
-    how high an arm ranks an example of that class, if accuracy is the goal and no class has a weight (ranking.py). From
-    4 on, an arm with the ramp loss takes few steps for an example (arms.py). From 3 on, Laplacian arms race beside the
-    arms of an RBF kernel, and the best arm that forgets fast, slowly and never stays. Where one class is rare the race
-    takes more examples to decide. If a label comes late, what an arm answered when it was asked counts (late.py). From
-    2 on, answers count by weight, and arms that fade learn only in the first epoch: in a further epoch, faded examples
-    would regain their full weight. With 1, all answers count the same, and all arms learn in further epochs. goal:
-    "balanced" counts an answer by the rarity of its class, and "cost" by what errors cost (evidence.py). Other
+    how high an arm ranks an example of that class, if accuracy is the goal and the example has no weight (ranking.py).
+    From 4 on, an arm with the ramp loss takes few steps for an example (arms.py). From 3 on, Laplacian arms race beside
+    the arms of an RBF kernel, and the best arm that forgets fast, slowly and never stays. Where one class is rare the
+    race takes more examples to decide. If a label comes late, what an arm answered when it was asked counts (late.py).
+    From 2 on, answers count by weight, and arms that fade learn only in the first epoch: in a further epoch, faded
+    examples would regain their full weight. With 1, all answers count the same, and all arms learn in further epochs.
+    goal: "balanced" counts an answer by the rarity of its class, and "cost" by what errors cost (evidence.py). Other
     parameters: as in LASVM; an arm may use a smaller idle_max.
     """
 
@@ -296,8 +296,9 @@ class Race(Solver):
                 self.changed += each
         if self.rules < 5:
             return count(self.standings, credit, weights, evidence, self.learned)
-        if self.goal == "accuracy" and (self.weights == 1.0).all():
-            credit = self.ranking.add(scores, classes, self.seen, evidence, credit)
+        if self.goal == "accuracy":
+            ranked = np.where(self.factors[classes] == 1.0, evidence, 1.0)  # an example with a weight counts by it
+            credit = self.ranking.add(scores, classes, self.seen, ranked, credit)
         first = favoured([arm.setting for arm in self.arms], self.kernel)
         return count(self.standings, credit, weights, evidence, self.learned, first)
 

@@ -248,6 +248,7 @@ def test_a_column_of_sentences_becomes_a_model_of_texts(client, server, tab, tmp
     page.set_input_files("input[type=file]", path)
     page.wait_for_selector(".preview")
     page.get_by_label("Model", exact=True).select_option("flights")
+    page.locator("button:enabled", has_text="Predict").wait_for()  # the model has told which columns it knows
     page.get_by_label("Role of column id", exact=True).select_option("feature")
     page.get_by_role("button", name="Predict").click()
     page.get_by_text("flights takes one column of text; 2 columns are chosen").wait_for()
