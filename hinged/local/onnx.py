@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from hinged.extras import needed
 from hinged.local.classifier import HingedClassifier
-from hinged.solvers.core.families import LINEAR, NAME_OF, POLYNOMIAL, RBF
+from hinged.solvers.core.families import LAPLACIAN, LINEAR, POLYNOMIAL
 from hinged.solvers.core.kernels import Kernel
 from hinged.solvers.estimators import loading
 from hinged.solvers.estimators.attributes import DecisionParts
@@ -28,7 +28,6 @@ Array = np.ndarray[Any, Any]
 OPSET, IR_VERSION = 17, 8
 """Versions of the operators and of the file's format, both from 2022. A newer version excludes older programs."""
 INPUT = "X"
-EXPORTED = (LINEAR, POLYNOMIAL, RBF)
 BYTES_MAX = 2**31 - 2**20
 """Maximum number of bytes of the support vectors. A file has less than 2 GiB, because protobuf allows no more."""
 
@@ -39,7 +38,7 @@ def to_onnx(estimator: SolverClassifier | HingedClassifier) -> ModelProto:
     Parameters
     ----------
     estimator : estimator of hinged.sklearn
-        A fitted estimator with the kernel 'linear', 'poly' or 'rbf', whose features are numbers.
+        A fitted estimator whose features are numbers.
 
     Returns
     -------
@@ -51,7 +50,7 @@ def to_onnx(estimator: SolverClassifier | HingedClassifier) -> ModelProto:
     Raises
     ------
     ValueError
-        The estimator cannot be exported: it has another kernel, named features or texts, a single class, or no points.
+        The estimator cannot be exported: it has named features or texts, a single class, or no points.
     Lacking
         The package onnx is not installed.
 
@@ -74,21 +73,23 @@ def to_onnx(estimator: SolverClassifier | HingedClassifier) -> ModelProto:
         from onnx import checker  # noqa: PLC0415  only an export needs it
 
     classes, parts = _parts_of(estimator)
-    columns = len(parts.coefficients)
+    columns = len(parts.expansions[0].bias)
     graph = Graph()
     x = _scaled(graph, parts.scale)
     if parts.dtype == np.float32:  # the machine rounds x, too
         x = graph.cast(graph.cast(x, np.float32), np.float64)
-    values = _kernel_values(graph, x, parts.points.toarray().astype(np.float64), parts.kernel)
-    values = graph.add("MatMul", values, parts.coefficients.T.astype(np.float64))
-    decision = graph.add("Add", values, parts.bias.astype(np.float64), output="decision")
+    total = np.sum([each.bias for each in parts.expansions], axis=0, dtype=np.float64)
+    for each in parts.expansions:
+        values = _kernel_values(graph, x, each.points.toarray().astype(np.float64), each.kernel)
+        total = graph.add("Add", graph.add("MatMul", values, each.coefficients.T.astype(np.float64)), total)
+    decision = graph.add("Identity", total, output="decision")
     if columns == 1:
         positive = graph.add("Greater", decision, np.zeros(1))
         number = graph.cast(graph.add("Squeeze", positive, np.array([1])), np.int64)
     else:
         number = graph.add("ArgMax", decision, axis=1, keepdims=0)
     graph.add("Gather", _labels_of(classes), number, output="label")
-    model = graph.model(parts.points.shape[1], columns)
+    model = graph.model(parts.expansions[0].points.shape[1], columns)
     checker.check_model(model)
     return model
 
@@ -106,12 +107,9 @@ def _parts_of(estimator: Any) -> tuple[Array, DecisionParts]:
         parts = machine.decision_parts()
     except AttributeError as error:
         raise ValueError(f"to_onnx exports support vectors: {error}") from error
-    if parts.kernel.code not in EXPORTED:
-        raise ValueError(f"to_onnx exports the kernels linear, poly and rbf, got {NAME_OF[parts.kernel.code]}")
-    if 8 * parts.points.shape[0] * parts.points.shape[1] > BYTES_MAX:
-        raise ValueError(
-            f"support vectors of {parts.points.shape} float64 exceed the {BYTES_MAX} bytes of an ONNX file"
-        )
+    shapes = [each.points.shape for each in parts.expansions]
+    if sum(8 * rows * dim for rows, dim in shapes) > BYTES_MAX:
+        raise ValueError(f"support vectors of {shapes} float64 exceed the {BYTES_MAX} bytes of an ONNX file")
     return classes, _in_order(parts, machine.classes_.tolist(), classes.tolist())
 
 
@@ -126,10 +124,15 @@ def _machine_of(estimator: HingedClassifier) -> SolverClassifier:
 def _in_order(parts: DecisionParts, labels: list[Any], classes: list[Any]) -> DecisionParts:
     """Return the parts with the columns of these labels in the order of the classes."""
     order = [labels.index(label) for label in classes]
-    if len(parts.coefficients) == 1:
-        sign = 1.0 if order == [0, 1] else -1.0
-        return parts._replace(coefficients=sign * parts.coefficients, bias=sign * parts.bias)
-    return parts._replace(coefficients=parts.coefficients[order], bias=parts.bias[order])
+    if len(parts.expansions[0].bias) == 1:
+        sign, order = 1.0 if order == [0, 1] else -1.0, [0]
+    else:
+        sign = 1.0
+    found = [
+        each._replace(coefficients=sign * each.coefficients[order], bias=sign * each.bias[order])
+        for each in parts.expansions
+    ]
+    return parts._replace(expansions=found)
 
 
 def _labels_of(classes: Array) -> Array:
@@ -165,6 +168,11 @@ def _scaled(graph: Graph, scale: Scale | None) -> str:
 
 def _kernel_values(graph: Graph, x: str, points: Array, kernel: Kernel) -> str:
     """Add the kernel values (n, SV) of x and the support vectors."""
+    if kernel.code == LAPLACIAN:
+        away = graph.add("Abs", graph.add("Sub", graph.add("Unsqueeze", x, np.array([1])), points))
+        return graph.add(
+            "Exp", graph.add("Mul", graph.add("ReduceSum", away, np.array([2]), keepdims=0), np.float64(-kernel.gamma))
+        )
     inner = graph.add("MatMul", x, points.T)
     if kernel.code == LINEAR:
         return inner

@@ -15,23 +15,29 @@ from hinged.solvers.core.points import rows_of
 from hinged.solvers.core.solver import Solver
 from hinged.solvers.estimators.base import Learner
 from hinged.solvers.estimators.scaling import Scale
+from hinged.solvers.race.mean import MeanView
 from hinged.solvers.race.race import Race
 
 Array = np.ndarray[Any, Any]
 
 
-class DecisionParts(NamedTuple):
-    """Decision values are k(scaled x, points) coefficients' + bias.
+class Expansion(NamedTuple):
+    """The function k(x, points) coefficients' + bias: points (SV, features), coefficients (K, SV), bias (K,)."""
 
-    scale: None if X is used unchanged. points (SV, features), coefficients (K, SV), bias (K,). dtype: precision of the
-    points, and of x.
-    """
-
-    scale: Scale | None
     kernel: Kernel
     points: sparse.csr_array
     coefficients: Array
     bias: Array
+
+
+class DecisionParts(NamedTuple):
+    """Decision values are the sum of the expansions at the scaled x.
+
+    scale: None if X is used unchanged. dtype: precision of the points, and of x.
+    """
+
+    scale: Scale | None
+    expansions: list[Expansion]
     dtype: type
 
 
@@ -92,7 +98,7 @@ class Fitted:
     @property
     def intercept_(self) -> Array:
         """Bias (K,), 0 for solvers without a bias."""
-        bias: Array | None = getattr(self.solver_.view(), "b", None)
+        bias: Array | None = getattr(self._leading().view(), "b", None)
         return np.zeros(self.solver_.columns) if bias is None else bias
 
     @property
@@ -110,25 +116,37 @@ class Fitted:
         Returns
         -------
         DecisionParts
-            The parts; a race gives the parts of its leader.
+            The parts; of a race, an expansion for each arm that counts.
         """
-        view, slots = self._support()
-        bias = np.broadcast_to(self.intercept_, (len(view.coefficients()),))
-        return DecisionParts(
-            self._scale, view.kernel, _points_of(view, slots), view.coefficients()[:, slots], bias, self.solver_.dtype
-        )
+        view: Any = self.solver_.view()
+        views, shares = (view.views, view.weights) if isinstance(view, MeanView) else ((view,), (1.0,))
+        found = []
+        for each, share in zip(views, shares, strict=True):
+            slots = self._slots(each)
+            coefficients = share * each.coefficients()[:, slots]
+            bias = share * np.broadcast_to(getattr(each, "b", 0.0), (len(coefficients),))
+            found.append(Expansion(each.kernel, _points_of(each, slots), coefficients, bias))
+        return DecisionParts(self._scale, found, self.solver_.dtype)
+
+    def _leading(self) -> Any:
+        """Return the solver whose points and coefficients the attributes show: of a race, the leader's."""
+        solver: Any = self.solver_
+        return solver.leader.machine if isinstance(solver, Race) else solver
 
     def _machine(self) -> Any:
-        """Return the arrays of the machine that answers."""
-        solver: Any = self.solver_
-        return (solver.leader.machine if isinstance(solver, Race) else solver).machine
+        """Return the arrays of that solver."""
+        return self._leading().machine
 
     def _support(self) -> tuple[Any, Array]:
-        """Return the view that predictions use, and the slots of its support vectors."""
-        view: Any = self.solver_.view()
+        """Return that solver's view, and the slots of its support vectors."""
+        view: Any = self._leading().view()
+        return view, self._slots(view)
+
+    def _slots(self, view: Any) -> Array:
+        """Return the slots of a view's support vectors."""
         if not hasattr(view, "alpha"):
             raise AttributeError(f"{type(self).__name__} keeps no points, and so has no support vectors")
-        return view, np.flatnonzero((view.coefficients() != 0).any(axis=0))
+        return np.flatnonzero((view.coefficients() != 0).any(axis=0))
 
 
 def _points_of(view: Any, slots: Array) -> sparse.csr_array:

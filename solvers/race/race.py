@@ -47,6 +47,7 @@ from hinged.solvers.race.arms import (
 from hinged.solvers.race.evidence import avoided, evidence_of
 from hinged.solvers.race.late import LATE, SERIALS, credit_of, kept_answers
 from hinged.solvers.race.leaving import MOST, staying
+from hinged.solvers.race.mean import MeanView, joined, mean_of
 from hinged.solvers.race.ranking import Ranking
 from hinged.solvers.race.standings import (
     accuracies,
@@ -55,6 +56,7 @@ from hinged.solvers.race.standings import (
     kept,
     new_standings,
     read_standings,
+    shares_of,
     state_of,
 )
 
@@ -145,8 +147,13 @@ class Race(Solver):
         return self.C * C_MOST
 
     @property
+    def averages(self) -> bool:
+        """Whether the model's answer is the mean of its arms' answers (mean.py), or the leader's answer."""
+        return self.rules > 4
+
+    @property
     def leader(self) -> Arm:
-        """The arm whose answers are the model's answers."""
+        """The arm that is ahead."""
         return self.arms[int(self.standings.leader[0])]
 
     @property
@@ -243,6 +250,8 @@ class Race(Solver):
         )
         numbers = class_numbers(scores, self.classes)
         right, shares = (numbers == classes).T, None
+        if self.averages:
+            right &= (scores != 0.0).any(axis=2).T  # an arm that knows nothing is wrong about either class
         weights = self.factors[classes] if self.rules > 1 else np.ones(len(rows))
         evidence, balance = evidence_of(self.seen, classes)
         if self.former:
@@ -252,7 +261,7 @@ class Race(Solver):
         elif self.goal == "cost" and self.costs is not None:
             worst, shares = avoided(self.costs, classes)
             right, weights = shares[np.arange(len(rows)), numbers].T, self.weight * worst
-        leaders = self._count(right, scores, classes, weights, evidence, asked, shares)
+        leaders, counted = self._count(right, scores, classes, weights, evidence, asked, shares)
         self.seen = self.seen + np.bincount(classes, minlength=self.classes)
         self.learned += len(rows)
         for each in evidence.tolist():
@@ -263,6 +272,8 @@ class Race(Solver):
                 self._send_off()
             if self.evidence - self.opened >= self.patience and self.judged >= MOST[-1][0]:
                 self._open()
+        if self.averages:
+            return mean_of(scores, counted.T[:, :, None])
         answers: Array = scores[leaders, np.arange(len(rows))]
         return answers
 
@@ -285,8 +296,8 @@ class Race(Solver):
         evidence: Array,
         asked: Sequence[bytes | None] | None,
         shares: Array | None,
-    ) -> Array:
-        """Count the answers of a batch, right (m, A), scores (A, m, columns). Return the leader before each example."""
+    ) -> tuple[Array, Array]:
+        """Count the answers of a batch, right (m, A), scores (A, m, columns). Return what `count` returns."""
         credit = right
         if asked is not None:
             credit, judges = credit_of(right, classes, [arm.serial for arm in self.arms], asked, shares)
@@ -299,21 +310,23 @@ class Race(Solver):
         if self.goal == "accuracy":
             ranked = np.where(self.factors[classes] == 1.0, evidence, 1.0)  # an example with a weight counts by it
             credit = self.ranking.add(scores, classes, self.seen, ranked, credit)
-        first = favoured([arm.setting for arm in self.arms], self.kernel)
-        return count(self.standings, credit, weights, evidence, self.learned, first)
+        return count(self.standings, credit, weights, evidence, self.learned, self._favoured())
 
     def _learn_again(self, rows: Rows, classes: Array, keys: Array) -> Array:
         """Learn a batch of a further epoch.
 
         Answers are not counted: on known examples they do not show which arm is best.
         """
-        learning = [arm for arm in self.arms if not (arm.fades and self.rules > 1)]
         known = self._known(rows)
-        found = on_each(
-            lambda arm: arm.machine.learn(known[arm.machine.kernel.code], classes, keys, again=True), learning
-        )
-        scores = dict(zip(map(id, learning), found, strict=True))
-        return scores[id(self.leader)] if self.leader in learning else self.decision(rows)
+
+        def learned(arm: Arm) -> Array:
+            own = known[arm.machine.kernel.code]
+            if arm.fades and self.rules > 1:
+                return arm.machine.decision(own)
+            return arm.machine.learn(own, classes, keys, again=True)
+
+        scores = on_each(learned, self.arms)
+        return mean_of(scores, self._shares().tolist())
 
     def _send_off(self) -> None:
         """Remove the arms that leave. With rules 1 and 2 there are only two kinds of arms: with and without fading."""
@@ -399,8 +412,28 @@ class Race(Solver):
     # -- reading --------------------------------------------------------------------------------------------------
 
     def view(self) -> View:
-        """Return the view of the leader."""
-        return self.leader.machine.view()
+        """Return the views of the arms that count, with their shares."""
+        counted = self._counted()
+        if len(counted) == 1:
+            return counted[0][0].view()
+        return MeanView(tuple(machine.view() for machine, _ in counted), tuple(share for _, share in counted))
+
+    def _counted(self) -> list[tuple[LASVM | GapSVM, float]]:
+        """Return the machines that count in an answer, and their shares."""
+        return [
+            (machine, share) for machine, share in zip(self.machines, self._shares().tolist(), strict=True) if share
+        ]
+
+    def _shares(self) -> Array:
+        """Return how much each arm counts in an answer now (A,)."""
+        if not self.averages:
+            return np.eye(len(self.arms))[int(self.standings.leader[0])]
+        evidence = evidence_of(self.seen, np.zeros(1, np.int64))[0][0] if self.classes else 1.0
+        return shares_of(self.standings, evidence, self._favoured())
+
+    def _favoured(self) -> int:
+        """Return the index of the arm that is favoured where one class is rare, or -1."""
+        return favoured([arm.setting for arm in self.arms], self.kernel)
 
     def keys(self) -> Array:
         """Return the numbers of the examples that have a point in at least one arm."""
@@ -420,8 +453,10 @@ class Race(Solver):
         return np.concatenate([machine.indices(keys) for machine in self.machines])
 
     def contributions(self, rows: Rows) -> Contributions | None:
-        """Return the contribution of each of the leader's points to the decision values of a batch of one row."""
-        return self.leader.machine.contributions(rows)
+        """Return the contribution of each point to the decision values of a batch of one row."""
+        counted = self._counted()
+        found = [machine.contributions(rows) for machine, _ in counted]
+        return joined([each for each in found if each is not None], [share for _, share in counted])
 
     def point_scores(self) -> PointScores | None:
         """Return the decision values at the leader's points."""

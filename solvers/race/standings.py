@@ -31,6 +31,8 @@ LEAD = 0.5
 DOUBT = 0.7
 DOUBT_MAX = 2.0
 BEHIND = 3.0  # number of correct answers by which a new arm starts behind the leader
+SHARPNESS, BOTTOM = 0.5, -6.0
+"""An arm with n correct answers more than the leader counts exp(SHARPNESS n) times as much; not at all below BOTTOM."""
 AHEAD = 2.0
 """Number of correct answers that the favoured arm gets for nothing where one class is very rare. The more evidence an
 example is, the fewer, and none from full evidence on."""
@@ -58,12 +60,26 @@ def new_standings(arms: int) -> Standings:
 
 
 @compiled
-def add(standings, credit, weights, evidence, favoured, weighted, leaders):
+def share(correct, leader, answer, evidence, favoured, shares):
+    """Compute how much each arm counts (A,) for an example, as a multiple of the leader.
+
+    answer: the value of one correct answer. evidence: of the example.
+    """
+    free = AHEAD * (1.0 - evidence)
+    for a in range(correct.shape[0]):
+        more = (correct[a] - correct[leader]) / answer + free * ((a == favoured) - (leader == favoured))
+        shares[a] = exp(SHARPNESS * min(more, -BOTTOM)) if more >= BOTTOM else 0.0
+
+
+@compiled
+def add(standings, credit, weights, evidence, favoured, weighted, leaders, shares):
     """Count the answers of a batch: see `count`. weighted: whether a weight or an evidence so far was other than 1."""
     correct, ahead, leader, weighed = standings
-    arms, answer = correct.shape[0], 1.0
+    arms = correct.shape[0]
+    answer = weighed[1] / weighed[0] if weighed[0] > 0.0 else 1.0
     for r in range(credit.shape[0]):
         leaders[r] = leader[0]
+        share(correct, leader[0], answer, evidence[r], favoured, shares[r])
         weight = weights[r]
         fading = FADING if evidence[r] == 1.0 else exp(LOG_FADING * evidence[r])
         if weighted:
@@ -84,21 +100,30 @@ def add(standings, credit, weights, evidence, favoured, weighted, leaders):
 
 def count(
     standings: Standings, credit: Array, weights: Array, evidence: Array, examples: int, favoured: int = -1
-) -> Array:
+) -> tuple[Array, Array]:
     """Count the answers of a batch: credit (m, A), with weights (m,) and evidence (m,).
 
-    Return the leader before each example (m,). examples: number of examples counted before. favoured: the arm that is
-    favoured where one class is rare; -1 for none.
+    Return the leader (m,) before each example, and how much each arm counts then (m, A). examples: number of examples
+    counted before. favoured: the arm that is favoured where one class is rare; -1 for none.
     """
     credit, weights = np.ascontiguousarray(credit, np.float64), np.clip(weights, LIGHTEST, HEAVIEST)
-    leaders, first = np.empty(len(credit), np.int64), 0
+    leaders, shares, first = np.empty(len(credit), np.int64), np.empty(credit.shape), 0
     if not standings.weighed.any():
         first = int(np.argmax(np.append((weights != 1.0) | (evidence != 1.0), True)))
-        add(standings, credit[:first], weights[:first], evidence[:first], favoured, False, leaders[:first])
+        part = slice(first)
+        add(standings, credit[part], weights[part], evidence[part], favoured, False, leaders[part], shares[part])
         if first < len(credit):
             standings.weighed[:] = total_of(examples + first)
-    add(standings, credit[first:], weights[first:], evidence[first:], favoured, True, leaders[first:])
-    return leaders
+    part = slice(first, None)
+    add(standings, credit[part], weights[part], evidence[part], favoured, True, leaders[part], shares[part])
+    return leaders, shares
+
+
+def shares_of(standings: Standings, evidence: float, favoured: int) -> Array:
+    """Return how much each arm counts (A,) for the next example, as a multiple of the leader."""
+    found = np.empty(standings.correct.size)
+    share(standings.correct, int(standings.leader[0]), answer_of(standings), evidence, favoured, found)
+    return found
 
 
 def answer_of(standings: Standings) -> float:

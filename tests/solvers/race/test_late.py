@@ -46,7 +46,7 @@ def test_credit_and_counts_are_those_of_a_plain_loop(rows, cut, alike):
     standings = new_standings(4)
     ones = np.ones(len(rows))
     parts = (credit[:cut], weights[:cut], ones[:cut], 0), (credit[cut:], weights[cut:], ones[cut:], min(cut, len(rows)))
-    leaders = np.concatenate([count(standings, *part) for part in parts])
+    leaders = np.concatenate([count(standings, *part)[0] for part in parts])
     followed, (correct, ahead, leader), _, _ = led(credit, weights)
     assert np.array_equal(leaders, followed)
     assert standings.leader[0] == leader

@@ -21,6 +21,7 @@ from hinged.solvers.race.race import LOOK, NEWCOMERS, PATIENCE
 from hinged.solvers.race.standings import (
     AHEAD,
     BEHIND,
+    BOTTOM,
     DOUBT,
     DOUBT_MAX,
     FADING,
@@ -28,6 +29,7 @@ from hinged.solvers.race.standings import (
     LEAD,
     LIGHTEST,
     LOG_FADING,
+    SHARPNESS,
     accuracies,
     count,
     joined_by,
@@ -99,11 +101,12 @@ def led(right, weights, evidence=None, favoured=-1):
     return np.array(leaders, np.int64), (correct, ahead, leader), answer, total
 
 
-def test_answers_are_those_of_the_arm_that_led_before_each_example():
+@pytest.mark.parametrize("rules", [4, 5])
+def test_answers_are_those_of_the_arm_that_led_before_each_example_or_the_mean_of_all(rules):
     X, classes = wavy(240)
-    race = raced(X, classes).learn()
+    race = raced(X, classes, rules=rules).learn()
     alone = []
-    for setting in first_settings(RBF):
+    for setting in first_settings(RBF, rules):
         arm = Arm(setting, RBF, 2, 1.0, dtype=race.dtype)
         arm.machine.add_class()
         arm.machine.add_class()
@@ -112,10 +115,19 @@ def test_answers_are_those_of_the_arm_that_led_before_each_example():
             for b in range(0, 240, 40)
         ]
         alone.append(np.concatenate(scores)[:, 0])
-    right = (np.array(alone).T > 0) == classes[:, None]
+    scores = np.array(alone).T
+    right = (scores > 0) == classes[:, None]
+    if rules == 5:
+        right &= scores != 0
     leaders, (correct, _, _), _, _ = led(right, np.ones(240))
     for r, answer in enumerate(np.concatenate(race.scores)[:, 0]):
-        assert answer == alone[leaders[r]][r]
+        if rules == 4:
+            assert answer == scores[r, leaders[r]]
+            continue
+        before = led(right[:r], np.ones(r))[1][0]
+        more = before - before[leaders[r]]
+        share = np.where(more >= BOTTOM, np.exp(SHARPNESS * more), 0.0)
+        np.testing.assert_allclose(answer, share @ scores[r] / share.sum(), rtol=1e-12)
     assert len(set(leaders.tolist())) > 1
     assert len(set(np.argmax(alone, axis=0))) > 1
     np.testing.assert_array_equal(race.solver.standings.correct, correct)
@@ -263,18 +275,34 @@ def test_arms_with_the_ramp_take_few_steps_for_an_example_and_all_by_former_rule
     assert most[4] <= 1 + arms.STEPS_MAX < most[3]
 
 
-def test_predictions_contributions_and_rows_are_those_of_a_leader_with_another_kernel():
-    X, classes = wavy(200)
+def test_predictions_contributions_and_rows_are_those_of_the_mean_of_arms_of_two_kernels():
+    X, classes = wavy(60)
     race = raced(X, classes).learn()
-    race.solver.standings.leader[0] = arms.BOTH.index(Setting(10.0, 4.0, kernel=LAPLACIAN))
-    leader, rows = race.solver.leader, race.rows(X[:20])
-    expected = leader.machine.decision(rows_from_dense(X[:20], make_kernel("laplacian", 2.0), 2, race.dtype))
-    assert np.array_equal(race.solver.decision(rows), expected)
-    parts = race.solver.contributions(race.rows(X[:1])).parts
-    np.testing.assert_allclose(parts.sum() + race.solver.view().b[0], expected[0, 0], rtol=1e-6)
+    solver, rows = race.solver, race.rows(X[:20])
+    more = solver.standings.correct - solver.standings.correct[solver.standings.leader[0]]
+    share = np.where(more >= BOTTOM, np.exp(SHARPNESS * more), 0.0)
+    scores = np.array([machine.decision(rows.under(machine.kernel))[:, 0] for machine in solver.machines])
+    expected = share @ scores / share.sum()
+    counted = {machine.kernel.code for machine, each in zip(solver.machines, share, strict=True) if each}
+    assert counted == {RBF.code, LAPLACIAN}
+    np.testing.assert_allclose(solver.decision(rows)[:, 0], expected, rtol=1e-12)
+    found = solver.contributions(race.rows(X[:1]))
+    bias = share @ [machine.view().b[0] for machine in solver.machines] / share.sum()
+    np.testing.assert_allclose(found.parts.sum() + bias, expected[0], rtol=1e-6)
+    assert len(set(found.keys.tolist())) == found.keys.size
+    assert np.array_equal(found.classes, classes[found.keys])
     key = int(race.solver.keys()[0])
     assert race.solver.row_of(key).fits(RBF, race.dtype)
     assert race.solver.row_of(key).norms[0] == race.rows(X[key : key + 1]).norms[0]
+
+
+def test_predictions_do_not_compute_an_arm_that_is_clearly_behind():
+    X, classes = wavy(4000)
+    race = raced(X, classes).learn()
+    solver = race.solver
+    solver.standings.correct[:] -= 20.0 * (np.arange(len(solver.arms)) != solver.standings.leader[0])
+    assert solver.view().size == solver.leader.machine.view().size
+    assert np.array_equal(solver.decision(race.rows(X[:5])), solver.leader.machine.decision(race.rows(X[:5])))
 
 
 @pytest.mark.long
@@ -358,7 +386,7 @@ def test_where_one_class_is_rare_the_favoured_arm_leads_until_another_is_surely_
     credit = np.ones((6, len(race.solver.arms)))
     credit[:, place] = 0.0
     credit[:, place - 1] = 1.0
-    leaders = count(standings, credit, np.ones(6), np.full(6, 0.1), 400, place)
+    leaders, _ = count(standings, credit, np.ones(6), np.full(6, 0.1), 400, place)
     assert leaders[0] == leaders[1] == place
     assert standings.leader[0] != place
 
@@ -388,8 +416,8 @@ def test_counts_and_leaders_are_those_of_a_plain_loop(answers, alike, some, cut,
     standings, whole = new_standings(4), new_standings(4)
     arrays = right, weights, evidence
     parts = (*(a[:cut] for a in arrays), 0), (*(a[cut:] for a in arrays), min(cut, len(right)))
-    leaders = np.concatenate([count(standings, *part, favoured) for part in parts])
-    assert np.array_equal(count(whole, right, weights, evidence, 0, favoured), leaders)
+    leaders, shares = map(np.concatenate, zip(*(count(standings, *part, favoured) for part in parts), strict=True))
+    assert all(map(np.array_equal, count(whole, right, weights, evidence, 0, favoured), (leaders, shares)))
     same(state_of(whole), state_of(standings))
     assert ("weighed" in state_of(standings)) == bool(((weights != 1.0) | (evidence != 1.0)).any())
     expected, (correct, ahead, leader), answer, total = led(right, weights, evidence, favoured)
