@@ -63,7 +63,7 @@ class RunningJob(TypedDict):
 class RacingArm(TypedDict):
     """A machine of a race. solver, kernel: the names of the same machine outside a race. accuracy: the fading mean
     accuracy of its predictions, each made before its label was known and counted by the model's goal. The accuracy is
-    null before the first prediction.
+    null before the first prediction. share: how much the machine counts in an answer; all shares are 1 together.
     """
 
     solver: str
@@ -74,6 +74,7 @@ class RacingArm(TypedDict):
     accuracy: float | None
     points: int
     leads: bool
+    share: float
 
 
 class CapacityUsed(TypedDict):

@@ -1,6 +1,6 @@
 """The answer of a race: the mean of its arms' decision values, in which each arm counts by its standing.
 
-While the race cannot tell two arms apart, their mean is more accurate than the one that leads. An arm that is clearly
+While the race cannot tell two arms apart, their mean is more accurate than the leader. An arm that is clearly
 behind does not count, and predictions do not compute its values. So an answer costs as much as the race is in doubt.
 """
 

@@ -2,8 +2,8 @@
 
 Each arm (arms.py) is a LASVM or LASVM-NC that learns every example once. Each arm predicts every example before it
 learns the label. The race counts each arm's correct answers, weighted by example; old answers fade. By this count one
-arm leads, and its answers are the model's answers. The worst arms leave (leaving.py). From time to time the race is
-opened, and new arms join.
+arm leads. The model's answer is the mean of the arms' answers, in which arms clearly behind do not count (mean.py). The
+worst arms leave (leaving.py). From time to time the race is opened, and new arms join.
 """
 
 from __future__ import annotations
@@ -76,8 +76,9 @@ class Race(Solver):
     """LASVM that finds C, gamma, half-life and loss while it learns.
 
     kernel, C: each arm multiplies gamma and C by its own factors. points_max, when_full: apply to each arm. rules:
-    version of the race's rules. With 5, one arm is favoured where one class is rare (standings.py). It then also counts
-    how high an arm ranks an example of that class, if accuracy is the goal and the example has no weight (ranking.py).
+    version of the race's rules. With 5, the model's answer is a mean; before, it was the leader's answer. One arm is
+    favoured where one class is rare (standings.py). It then also counts how high an arm ranks an example of that class,
+    if accuracy is the goal and the example has no weight (ranking.py).
     From 4 on, an arm with the ramp loss takes few steps for an example (arms.py). From 3 on, Laplacian arms race beside
     the arms of an RBF kernel, and the best arm that forgets fast, slowly and never stays. Where one class is rare the
     race takes more examples to decide. If a label comes late, what an arm answered when it was asked counts (late.py).
@@ -101,8 +102,8 @@ class Race(Solver):
             Ge(1),
             Le(RULES),
             Since(1),
-            "5: where one class is rare, one arm is favoured, and ranks count; 4: arms with the ramp loss take few "
-            "steps for an example; 3: Laplacian arms race beside the arms of an RBF kernel; if a label comes late, "
+            "5: the answer is a mean of the arms' answers; where one class is rare, one arm is favoured, and ranks "
+            "count; 4: arms with the ramp loss take few steps for an example; 3: Laplacian arms race beside the arms of an RBF kernel; if a label comes late, "
             "earlier answers count; 2: answers count by weight, and arms that fade learn in the first epoch only; "
             "1: all answers count the same, and all arms learn in further epochs",
         ] = RULES,
@@ -207,7 +208,7 @@ class Race(Solver):
     def learn(self, rows: Rows, classes: Array, keys: Array, *, again: bool = False) -> Array:
         """Learn a batch in every arm (Solver.learn).
 
-        Return for each example the decision values of the arm that led at that time.
+        Return for each example the decision values that the race would have answered just before it learned it.
         """
         return self._learn(rows, classes, keys, None, again=again)
 
@@ -467,8 +468,11 @@ class Race(Solver):
         return self.leader.machine.certificate()
 
     def arms_in_figures(self) -> list[dict[str, Any]]:
-        """Return each arm's solver, C, gamma and half-life, its fading accuracy, its points, and whether it leads."""
+        """Return each arm's solver, C, gamma and half-life, its fading accuracy, its points, whether it leads, and its
+        share in an answer.
+        """
         rates = accuracies(self.standings, self.learned) if self.learned else [None] * len(self.arms)
+        shares = self._shares()
         gammas = "gamma" in KERNELS[NAME_OF[self.kernel.code]].parameters
         return [
             {
@@ -480,8 +484,9 @@ class Race(Solver):
                 "accuracy": rate,
                 "points": arm.machine.live,
                 "leads": arm is self.leader,
+                "share": share,
             }
-            for arm, rate in zip(self.arms, rates, strict=True)
+            for arm, rate, share in zip(self.arms, rates, (shares / shares.sum()).tolist(), strict=True)
         ]
 
     def memory_bytes(self) -> int:

@@ -33,10 +33,10 @@ export function Machine({ figures, curve, more }) {
 function Race({ arms, goal }) {
   const judged = { balanced: "balanced accuracy", cost: "cost avoided" }[goal] ?? "accuracy";
   return html`<section><h3>Race</h3><div class="scroll" tabindex="0" role="group" aria-label="Arms of the race"><table>
-    <thead><tr><th>solver</th><th>kernel</th><th>C</th><th>gamma</th><th>half-life</th><th>${judged} (fading)</th><th>points</th><td></td></tr></thead>
+    <thead><tr><th>solver</th><th>kernel</th><th>C</th><th>gamma</th><th>half-life</th><th>${judged} (fading)</th><th>points</th><th>share</th><td></td></tr></thead>
     <tbody>${arms.map((arm) => html`<tr>
       <td>${arm.solver}</td><td>${arm.kernel}</td><td class="number">${figure(arm.C)}</td><td class="number">${arm.gamma === null ? "" : figure(arm.gamma)}</td>
       <td class="number">${arm.half_life === null ? "none" : count(arm.half_life)}</td>
-      <td class="number">${percent(arm.accuracy)}</td><td class="number">${count(arm.points)}</td>
+      <td class="number">${percent(arm.accuracy)}</td><td class="number">${count(arm.points)}</td><td class="number">${percent(arm.share)}</td>
       <td>${arm.leads ? "leads" : ""}</td></tr>`)}</tbody></table></div></section>`;
 }

@@ -56,6 +56,8 @@ def test_the_description_lists_the_arms_and_the_leader(raced):
     assert 0.8 < leader["accuracy"] <= 1
     assert all(0 <= arm["accuracy"] <= leader["accuracy"] + 0.01 for arm in arms)
     assert any(arm["half_life"] for arm in arms)
+    assert sum(arm["share"] for arm in arms) == pytest.approx(1)
+    assert leader["share"] > 0
 
 
 def test_overview_and_curves_have_the_leaders_points(ask):
