@@ -40,7 +40,7 @@ SEED_BOUND = 2**31 - 1
 class HingedClassifier(ClassifierMixin, BaseEstimator):
     """A classifier that finds its settings itself, with the same result as a server's model without settings.
 
-    With no parameter set, several kernel machines race, and predictions use the machine that predicts best. Columns are
+    With no parameter set, several kernel machines race, and predictions use the mean of the best machines. Columns are
     brought to a common scale. X may be a matrix, a sparse matrix, a data frame (pandas, polars), a list of texts, or a
     list of dictionaries. Strings, categories, dates, booleans and missing values need no encoding.
 

@@ -102,8 +102,8 @@ class Race(Solver):
             Ge(1),
             Le(RULES),
             Since(1),
-            "5: the answer is a mean of the arms' answers; where one class is rare, one arm is favoured, and ranks "
-            "count; 4: arms with the ramp loss take few steps for an example; 3: Laplacian arms race beside the arms of an RBF kernel; if a label comes late, "
+            "5: the answer is a mean of the arms' answers, and ranks count where one class is rare; 4: arms with the ramp "
+            "loss take few steps for an example; 3: Laplacian arms race beside RBF arms, and if a label comes late, "
             "earlier answers count; 2: answers count by weight, and arms that fade learn in the first epoch only; "
             "1: all answers count the same, and all arms learn in further epochs",
         ] = RULES,
