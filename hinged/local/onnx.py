@@ -78,7 +78,7 @@ def to_onnx(estimator: SolverClassifier | HingedClassifier) -> ModelProto:
     x = _scaled(graph, parts.scale)
     if parts.dtype == np.float32:  # the machine rounds x, too
         x = graph.cast(graph.cast(x, np.float32), np.float64)
-    total = np.sum([each.bias for each in parts.expansions], axis=0, dtype=np.float64)
+    total: Any = np.sum([each.bias for each in parts.expansions], axis=0, dtype=np.float64)
     for each in parts.expansions:
         values = _kernel_values(graph, x, each.points.toarray().astype(np.float64), each.kernel)
         total = graph.add("Add", graph.add("MatMul", values, each.coefficients.T.astype(np.float64)), total)

@@ -6,7 +6,7 @@ behind does not count, and predictions do not compute its values. So an answer c
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,13 +18,14 @@ from hinged.solvers.core.rows import Rows
 Array = np.ndarray[Any, Any]
 
 
-def mean_of(values: Sequence[Array], shares: Sequence[Any]) -> Array:
+def mean_of(values: Iterable[Array], shares: Iterable[Any]) -> Array:
     """Return the mean of decision values, each (m, columns), by shares, each a number or (m, 1).
 
     The sum runs in the order of the arms, so its bits do not depend on m.
     """
-    total, whole = shares[0] * values[0], shares[0]
-    for value, share in zip(values[1:], shares[1:], strict=True):
+    total: Any = 0.0
+    whole: Any = 0.0
+    for value, share in zip(values, shares, strict=True):
         total, whole = total + share * value, whole + share
     found: Array = total / whole
     return found
@@ -46,7 +47,8 @@ class MeanView:
     @property
     def delta(self) -> Array:
         """As in `View`: the largest of any arm."""
-        return np.max([view.delta for view in self.views], axis=0)
+        found: Array = np.max([view.delta for view in self.views], axis=0)
+        return found
 
     @property
     def size(self) -> int:
@@ -65,12 +67,12 @@ class MeanView:
 
 def joined(found: Sequence[Contributions], shares: Sequence[float]) -> Contributions:
     """Return the contributions of the points of several arms to their mean. A point of several arms stands once."""
-    keys, first, place = np.unique(
-        np.concatenate([each.keys for each in found]), return_index=True, return_inverse=True
+    every, whole = np.concatenate([each.keys for each in found]), sum(shares)
+    keys, first = np.unique(every, return_index=True)
+    parts = np.zeros((found[0].parts.shape[0], keys.size))
+    for each, share in zip(found, shares, strict=True):
+        parts[:, np.searchsorted(keys, each.keys)] += share / whole * each.parts
+    merged, classes = (
+        np.concatenate(arrays)[first] for arrays in zip(*((a.merged, a.classes) for a in found), strict=True)
     )
-    whole = sum(shares)
-    parts = np.concatenate([share / whole * each.parts for share, each in zip(shares, found, strict=True)], axis=1)
-    summed = np.zeros((parts.shape[0], keys.size))
-    np.add.at(summed, (slice(None), place), parts)
-    merged, classes = (np.concatenate([each[k] for each in found])[first] for k in (1, 2))
-    return Contributions(keys, merged, classes, summed)
+    return Contributions(keys, merged, classes, parts)

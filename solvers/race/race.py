@@ -102,8 +102,8 @@ class Race(Solver):
             Ge(1),
             Le(RULES),
             Since(1),
-            "5: the answer is a mean of the arms' answers, and ranks count where one class is rare; 4: arms with the ramp "
-            "loss take few steps for an example; 3: Laplacian arms race beside RBF arms, and if a label comes late, "
+            "5: the answer is a mean of the arms' answers, and ranks count where one class is rare; 4: arms with the "
+            "ramp loss take few steps for an example; 3: Laplacian arms race beside RBF arms; if a label comes late, "
             "earlier answers count; 2: answers count by weight, and arms that fade learn in the first epoch only; "
             "1: all answers count the same, and all arms learn in further epochs",
         ] = RULES,
@@ -428,7 +428,8 @@ class Race(Solver):
     def _shares(self) -> Array:
         """Return how much each arm counts in an answer now (A,)."""
         if not self.averages:
-            return np.eye(len(self.arms))[int(self.standings.leader[0])]
+            alone: Array = np.eye(len(self.arms))[int(self.standings.leader[0])]
+            return alone
         evidence = evidence_of(self.seen, np.zeros(1, np.int64))[0][0] if self.classes else 1.0
         return shares_of(self.standings, evidence, self._favoured())
 
