@@ -63,7 +63,7 @@ class RunningJob(TypedDict):
 class RacingArm(TypedDict):
     """A machine of a race. solver, kernel: the names of the same machine outside a race. accuracy: the fading mean
     accuracy of its predictions, each made before its label was known and counted by the model's goal. The accuracy is
-    null before the first prediction.
+    null before the first prediction. counts: what this accuracy counts, in words.
     """
 
     solver: str
@@ -72,6 +72,7 @@ class RacingArm(TypedDict):
     gamma: float | None
     half_life: int | None
     accuracy: float | None
+    counts: str
     points: int
     leads: bool
 

@@ -432,7 +432,11 @@ class Race(Solver):
         return self.leader.machine.certificate()
 
     def arms_in_figures(self) -> list[dict[str, Any]]:
-        """Return each arm's solver, C, gamma and half-life, its fading accuracy, its points, and whether it leads."""
+        """Return each arm's solver, C, gamma and half-life, its fading accuracy and what that counts, its points, and
+        whether it leads.
+        """
+        ranks = "accuracy, and ranks of rare classes" if self.ranking.recent.size else "accuracy"
+        counts = {"balanced": "balanced accuracy", "cost": "cost avoided"}.get(self.goal, ranks)
         rates = accuracies(self.standings, self.learned) if self.learned else [None] * len(self.arms)
         gammas = "gamma" in KERNELS[NAME_OF[self.kernel.code]].parameters
         return [
@@ -443,6 +447,7 @@ class Race(Solver):
                 "gamma": arm.machine.kernel.gamma if gammas else None,
                 "half_life": arm.setting.half_life or None,
                 "accuracy": rate,
+                "counts": counts,
                 "points": arm.machine.live,
                 "leads": arm is self.leader,
             }

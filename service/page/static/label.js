@@ -47,12 +47,12 @@ function Work({ model, annotator, leave }) {
   const changing = useRef(Promise.resolve()); // resolves when the last change was sent; changes are sent one after the other
   const mine = useRef(new Set()), before = useRef(null); // ids of questions answered since the page was opened; number of earlier answers
   const acts = useRef(0); // number of actions; the result of an earlier action must not hide a later message
-  const questions = useRef(null), usual = useRef(new Usual()), field = useRef();
+  const questions = useRef(null), usual = useRef(new Usual()), field = useRef(), kept = useRef({});
   const [effects, noteEffect] = useEffects(model);
 
   const say = (what, act = acts.current) => setSaid((was) => (was && was.act > act ? was : { ...what, act }));
   useEffect(() => {
-    const made = new Questions(model, annotator, strategy, {
+    const made = new Questions(model, annotator, strategy, may("writer"), {
       changed: again,
       taken: (answer, result) => {
         say({ ...outcome(result, answer), of: answer.id }, answer.act ?? 0);
@@ -71,6 +71,7 @@ function Work({ model, annotator, leave }) {
     return () => made.close();
   }, [model, annotator, strategy]);
   useEffect(() => { if (said) announce(said.text); }, [said]);
+  useEffect(() => { look(); }, [questions.current?.conflicts.length]);
 
   before.current ??= figures?.pool.answered ?? null;
   // Show no question before the classes are known. The question's keys would do nothing.
@@ -79,7 +80,7 @@ function Work({ model, annotator, leave }) {
   const known = [figures, effects.figures].map((it) => it?.classes ?? []).sort((a, b) => b.length - a.length)[0]; // the newest: classes only come
   const classes = withNew(known, more);
   const declared = figures?.configuration.classes ?? null;
-  const keys = keysOf(model, known); // in the model's order, which is the same for everybody; a typed label gets its key when the model knows it
+  const keys = keysOf(model, classes, kept.current); // in the model's order, which is the same for everybody; then the typed labels
   const lease = present?.lease ?? null, first = Boolean(question) && !classes.length;
   useEffect(() => { if (first) field.current?.focus(); }, [first]); // the first label has no key
   useEffect(() => { if (lease && !undoing) announce(`Next question; ${now.waiting.length - 1} more ready`); }, [lease]);
@@ -179,8 +180,9 @@ function Work({ model, annotator, leave }) {
       <section class=${`card question ${undoing ? "again" : ""}`} aria-label="Question">
         ${undoing && html`<p>You answered <b><${Name} of=${undoing.label} /></b>. Choose another label, or keep it with <kbd>Esc</kbd>.
           <button class="plain" onClick=${act.escape}>Keep it</button></p>`}
+        ${question?.disputed && html`<p class="soft">Annotators disagree about this example.</p>`}
         <div class="asked">${question ? html`<${Example} key=${question.id} x=${question.x} told=${question.show} show=${figures?.configuration.show} usual=${usual.current} />`
-          : figures && now?.asked ? html`<p class="soft" role="status">No question for you. ${figures.pool.size ? "Other annotators have the remaining questions, or you skipped them." : "The pool is empty. A writer fills it by importing rows without a label."}</p>`
+          : figures && now?.asked ? html`<p class="soft" role="status">No question for you. ${now.conflicts.length ? "Only conflicts of annotators are left." : figures.pool.size ? "Other annotators have the remaining questions, or you skipped them." : "The pool is empty. A writer fills it by importing rows without a label."}</p>`
           : html`<p class="waiting">Loading…</p>`}</div>
         <div class="answers" role="group" aria-label="Answers">${classes.map((label) => html`
           <button key=${shownLabel(label)} disabled=${none} class=${undoing && same(undoing.label, label) ? "given" : ""} onClick=${() => act.label(label)}>

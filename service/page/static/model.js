@@ -52,7 +52,7 @@ export function Model({ model, fold, part }) {
       <${Confusion} confusion=${metrics.confusion} /><${ByClass} figures=${metrics.classes} classes=${figures.classes} />
       <p class="soft"><a href=${link(model, "decide")}>Thresholds, curves and costs of decisions</a></p></${Fold}>
     ${metrics.segments && html`<${Fold} name="segments" title="Segments" wanted=${fold} said=${Object.keys(metrics.segments).join(", ")}><${Segments} segments=${metrics.segments} /></${Fold}>`}
-    <${Fold} name="columns" title="Columns" wanted=${fold}><${Columns} model=${model} /></${Fold}>
+    <${Fold} name="columns" title="Columns" wanted=${fold}><${Columns} model=${model} names=${figures.features?.names ?? figures.configuration.features.dim} /></${Fold}>
     <${Fold} name="probabilities" title="Probabilities" wanted=${fold} said=${metrics.window.log_loss === null ? "" : `log loss ${figure(metrics.window.log_loss)}`}>
       <div class="grid"><${Chart} title="Log loss" data=${[x, curve.log_loss]} ...${more} series=${[{ name: "newest 1,000", k: 1 }]} /><${Reliability} bins=${metrics.reliability} /></div></${Fold}>
     <${Fold} name="happened" title="Drift and events" wanted=${fold} said=${history.marks.length ? plural(history.marks.length, "event") : ""}>
