@@ -239,6 +239,7 @@ class Curve(TypedDict):
     support_vectors: list[float | None]
     points: list[float | None]
     gap: list[float | None]
+    goal: list[float | None]
 
 
 class Mark(TypedDict):
