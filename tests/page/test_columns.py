@@ -168,8 +168,11 @@ def test_nothing_warns_of_columns_that_the_chosen_model_never_used(client, serve
     page.get_by_label("Model", exact=True).select_option("parcels-known")
     left.wait_for(state="detached")
     assert page.get_by_label("Role of column receiver").input_value() == "leave"
+    page.get_by_text("The model does not use receiver, note.").wait_for()
+    page.get_by_role("button", name="receiver is the id").click()
+    page.get_by_text("The model does not use note.").wait_for()
     page.get_by_label("Model", exact=True).select_option("")
-    left.wait_for()
+    left.get_by_text("note").first.wait_for()
 
 
 @pytest.mark.long

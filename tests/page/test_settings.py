@@ -206,3 +206,13 @@ def test_suspects_of_a_model_whose_figures_are_known_take_one_request(client, se
     )
     assert asked == ["/models/asked/suspects"]
     assert found == len(client.suspects("asked", n=100)["suspects"])
+
+
+@pytest.mark.parametrize(
+    ("name", "usual"), [("C", "0.1 to 100"), ("half life", "250 to 10,000"), ("window", "1,000 to 50,000")]
+)
+def test_the_form_of_a_setting_says_which_values_are_usual(client, server, tab, name, usual):
+    model = f"usual-{name.replace(' ', '-')}"
+    client.create_model(model, kernel=KERNEL, C=1, features=FEATURES)
+    page = tab(server.url).open(f"models/{model}/watch/settings/{name.replace(' ', '_')}", "dialog")
+    page.get_by_role("dialog").get_by_text(f"usual: {usual}").first.wait_for()
