@@ -420,7 +420,16 @@ def test_labels_are_added_before_the_first_answer_and_an_empty_pool_leads_to_a_f
     asked = one.answer("1")
     sent(one)
     assert answers(client, "added")[asked] == "ham"
+    assert client.model("added")["classes"] == ["spam", "ham"]
+    with page.expect_response("**/models/added"):  # the page now knows the order of the model
+        one.answer("2")
+    page.wait_for_timeout(200)
+    buttons = page.locator(".answers button:has(kbd)")
+    assert [text.split()[0] for text in buttons.all_inner_texts()[:2]] == ["ham", "spam"]  # no button moves
     assert barriers(page) == []
+    page.reload()
+    page.wait_for_selector(".question .x")
+    assert [text.split()[0] for text in buttons.all_inner_texts()[:2]] == ["spam", "ham"]
 
 
 @pytest.mark.long

@@ -47,7 +47,7 @@ function Work({ model, annotator, leave }) {
   const changing = useRef(Promise.resolve()); // resolves when the last change was sent; changes are sent one after the other
   const mine = useRef(new Set()), before = useRef(null); // ids of questions answered since the page was opened; number of earlier answers
   const acts = useRef(0); // number of actions; the result of an earlier action must not hide a later message
-  const questions = useRef(null), usual = useRef(new Usual()), field = useRef(), kept = useRef({});
+  const questions = useRef(null), usual = useRef(new Usual()), field = useRef(), kept = useRef({}), order = useRef([]);
   const [effects, noteEffect] = useEffects(model);
 
   const say = (what, act = acts.current) => setSaid((was) => (was && was.act > act ? was : { ...what, act }));
@@ -78,7 +78,8 @@ function Work({ model, annotator, leave }) {
   const now = questions.current, present = figures && now?.present, question = undoing ?? present ?? null;
   for (const { id, x } of now?.waiting ?? []) usual.current.add(id, x);
   const known = [figures, effects.figures].map((it) => it?.classes ?? []).sort((a, b) => b.length - a.length)[0]; // the newest: classes only come
-  const classes = withNew(known, more);
+  const there = withNew(known, more), classes = withNew(order.current.filter((label) => there.some((it) => same(it, label))), there);
+  order.current = classes; // the order in which the page showed them first: no button moves while somebody labels
   const declared = figures?.configuration.classes ?? null;
   const keys = keysOf(model, classes, kept.current); // in the model's order, which is the same for everybody; then the typed labels
   const lease = present?.lease ?? null, first = Boolean(question) && !classes.length;
