@@ -136,6 +136,12 @@ class Curves:
         curves.changed = {**kept, position: parts} if parts else kept
         return curves
 
+    def challenged(self, name: str, curve: LearningCurve) -> Curves:
+        """Return the curves with the curve of a new challenger, which learned from the log."""
+        curves = copy(self)
+        curves.shadows = {**self.shadows, name: curve}
+        return curves
+
     def told(self) -> list[dict[str, Any]]:
         """Return the marks as people read them."""
         said = {at: f": {', '.join(parts)}".replace("_", " ") for at, parts in self.changed.items()}
