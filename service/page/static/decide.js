@@ -21,7 +21,7 @@ export function Decide({ model }) {
     ${metrics.decisions && html`<${Spent} decisions=${metrics.decisions} simple=${!two} />`}
     ${capacity && html`<${Capacity} of=${capacity} />`}
     ${novelty && html`<section class="card" aria-label="Novelty"><h2>Novelty</h2>
-      <p>An x is novel if its p-value is at most ${figure(configuration.novelty.level)}: so few x like those before are as unlike the sample. The model asks about a novel x.</p>
+      <p>An x is novel if its p-value is at most ${figure(configuration.novelty.level)}, which few of the usual x reach. The model asks about a novel x.</p>
       <p>${novelty.compared ? `Each x is compared with a sample of ${count(novelty.compared)} x, of ${count(novelty.seen)} seen.` : `The sample is not yet large enough: ${count(novelty.seen)} x seen.`}
         ${novelty.alarm?.flagged && html` <b class="flag">alarm</b> The inputs have changed: <a href=${fold(model, "happened")}>see what happened</a>.`}</p></section>`}
     ${metrics.promise && html`<section class="card" aria-label="Promise"><h2>Promise</h2><${Coverage} promise=${metrics.promise} /></section>`}
