@@ -163,6 +163,8 @@ HOOKS_MAX = 16
 """Maximum number of hooks of a model. Each is a task while a message waits."""
 ALERTS_KEPT = 1_000
 """Maximum number of alerts of a model that wait to be acknowledged."""
+ALERTS_REOPENED = 100
+"""Maximum number of acknowledged alerts of a model that may be reopened."""
 GIVEN_KEPT = 1_000
 """Maximum number of annotators' answers that may still be changed."""
 ANNOTATORS_KEPT = 256

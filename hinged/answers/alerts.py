@@ -33,7 +33,9 @@ class ListedAlerts(TypedDict):
 
 
 class Acknowledged(TypedDict):
-    """Alerts were acknowledged. acknowledged: number of these alerts. waiting: number of the alerts that still wait."""
+    """Alerts were acknowledged, or reopened. acknowledged: number of these alerts. waiting: number of the alerts that
+    wait now.
+    """
 
     model: str
     position: int

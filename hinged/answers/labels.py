@@ -18,7 +18,9 @@ class Offered(TypedDict):
 
 
 class Query(TypedDict, Generic[XT]):
-    """A question about the label of an example. show: what the client sent for people to see instead of x."""
+    """A question about the label of an example. show: what the client sent for people to see instead of x. disputed:
+    other annotators have given different labels.
+    """
 
     id: str
     x: XT
@@ -27,6 +29,7 @@ class Query(TypedDict, Generic[XT]):
     expires_at: str
     score: float | None
     reason: str
+    disputed: NotRequired[Literal[True]]
 
 
 class Queries(TypedDict, Generic[XT]):

@@ -63,7 +63,8 @@ class RunningJob(TypedDict):
 class RacingArm(TypedDict):
     """A machine of a race. solver, kernel: the names of the same machine outside a race. accuracy: the fading mean
     accuracy of its predictions, each made before its label was known and counted by the model's goal. The accuracy is
-    null before the first prediction. share: how much the machine counts in an answer; all shares are 1 together.
+    null before the first prediction. counts: what this accuracy counts, in words. share: how much the machine counts in
+    an answer; all shares are 1 together.
     """
 
     solver: str
@@ -72,6 +73,7 @@ class RacingArm(TypedDict):
     gamma: float | None
     half_life: int | None
     accuracy: float | None
+    counts: str
     points: int
     leads: bool
     share: float
@@ -239,6 +241,7 @@ class Curve(TypedDict):
     support_vectors: list[float | None]
     points: list[float | None]
     gap: list[float | None]
+    goal: list[float | None]
 
 
 class Mark(TypedDict):

@@ -25,6 +25,9 @@ class AlertOperations:
         return Call(query={"n": n, "order": order, "cursor": cursor})
 
     @Operation("POST", "/models/{model}/alerts/acknowledge", role="annotator").asked
-    def acknowledge(self, model: str, ids: Sequence[str]) -> Call[Acknowledged]:
-        """Acknowledge alerts: they are worked off, and no longer listed. Unknown ids are ignored."""
-        return Call({"ids": [ids] if isinstance(ids, str) else list(ids)})
+    def acknowledge(self, model: str, ids: Sequence[str], *, reopen: bool = False) -> Call[Acknowledged]:
+        """Acknowledge alerts: they are worked off, and no longer listed. Unknown ids are ignored.
+
+        reopen: list acknowledged alerts again instead.
+        """
+        return Call({"ids": [ids] if isinstance(ids, str) else list(ids), **({"reopen": True} if reopen else {})})

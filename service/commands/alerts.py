@@ -69,14 +69,16 @@ def _shown(alert: Alert) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class Acknowledge:
-    """Somebody has worked off alerts."""
+    """Somebody has worked off alerts, or reopens them."""
 
     ids: Sequence[str]
+    reopen: bool = False
 
     def plan(self, model: Model, now_ms: int) -> Planned:
-        """Return the plan, which has no event if none of the alerts waits."""
-        known = [given for given in dict.fromkeys(self.ids) if given in model.alerts]
+        """Return the plan, which has no event if none of the alerts waits, or may be reopened."""
+        there = model.alerts.closed if self.reopen else model.alerts.waiting
+        known = [given for given in dict.fromkeys(self.ids) if given in there]
         return Planned(
-            [AlertsAcknowledged(known, now_ms)] if known else [],
+            [AlertsAcknowledged(known, now_ms, self.reopen)] if known else [],
             lambda model: {"acknowledged": len(known), "waiting": len(model.alerts.waiting)},
         )

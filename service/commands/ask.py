@@ -375,6 +375,7 @@ def _question(model: Model, candidate: Candidate, lease: Lease) -> dict[str, Any
         "expires_at": shown_time(lease.expires_ms),
         "score": lease.score,
         "reason": lease.reason,
+        **({"disputed": True} if candidate.disputed else {}),
     }
 
 

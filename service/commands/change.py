@@ -80,7 +80,7 @@ class Forget:
             running = [job.at for job in model.jobs.running() if job.kind == "forget"]
             return Planned([], lambda model: _answer(model, max(running, default=None)))
         number = number_of(model, self.given, self.located)
-        waits = self.waiting or self.named or self.given in model.alerts or model.pool.find(self.given) is not None
+        waits = self.waiting or self.named or self.given in model.alerts.ids or model.pool.find(self.given) is not None
         waits = waits or model.pending.find(self.given, 0) is not None
         waits = waits or (model.novelty is not None and self.given in model.novelty.named)
         if number is None and not waits and self.located is None:

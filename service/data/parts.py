@@ -142,7 +142,9 @@ class Labelling(Part):
         le=1_000_000,
         description="candidates in the pool; beyond that, the oldest idle candidates are dropped",
     )
-    overlap: int = Field(1, ge=1, le=99, description="labels by different annotators that a candidate needs")
+    overlap: int = Field(
+        1, ge=1, le=99, description="labels by different annotators that a candidate needs; usual: 1 to 3"
+    )
     tie_breakers: int = Field(
         1,
         ge=0,
@@ -156,7 +158,10 @@ class Labelling(Part):
     )
     explore: float = Field(0.05, ge=0, le=1, description="share of the questions that are drawn at random")
     budget: float | None = Field(
-        None, gt=0, le=1, description="share of the predictions whose label may be asked for; null: no limit"
+        None,
+        gt=0,
+        le=1,
+        description="share of the predictions whose label may be asked for; usual: 0.01 to 0.2; null: no limit",
     )
     pending_max: int = Field(10_000, ge=0, le=10_000_000, description="predictions that wait for their labels")
     pending_s: float = Field(86_400.0, gt=0, le=1e9, description="seconds that a prediction waits for its label")
@@ -219,7 +224,9 @@ class Window(Span):
 
     STEPS: ClassVar[int] = WINDOW_STEPS
 
-    examples: int | None = Field(None, ge=1, lt=2**53, description="the newest examples that count")
+    examples: int | None = Field(
+        None, ge=1, lt=2**53, description="the newest examples that count; usual: 1,000 to 50,000"
+    )
     seconds: float | None = Field(None, gt=0, le=1e9, description="how long an example counts")
     step: int | None = Field(
         None,
@@ -233,7 +240,9 @@ class HalfLife(Span):
 
     STEPS: ClassVar[int] = FADING_STEPS
 
-    examples: int | None = Field(None, ge=10, lt=2**50, description="examples after which an example counts half")
+    examples: int | None = Field(
+        None, ge=10, lt=2**50, description="examples after which an example counts half; usual: 250 to 10,000"
+    )
     seconds: float | None = Field(None, gt=0, le=2e8, description="seconds after which an example counts half")
     step: int | None = Field(
         None, ge=1, description="examples between two fadings; by default a 16th of the half-life; null: a 64th"
@@ -312,11 +321,12 @@ class Configuration(Part):
     promise: PromisePart = Field(
         None,
         description="how often the set of labels in an answer may miss the true label: one rate, or a rate by class, "
-        "named as in `scores`",
+        "named as in `scores`; usual: 0.01 to 0.1",
     )
     alarm: AlarmPart = Field(
         None,
-        description="with which probability a stream whose errors never become more frequent may ever cause an alarm",
+        description="with which probability a stream whose errors never become more frequent may ever cause an alarm; "
+        "usual: 0.001 to 0.05",
     )
     novelty: NoveltyPart = Field(
         None,

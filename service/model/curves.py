@@ -6,7 +6,8 @@ curve has POINTS_MAX points, every other point is removed and the stride doubles
 and spans the whole life of its model. A curve costs only a few points per second, however fast examples come. Curves
 depend on the log alone.
 
-points: (n, len(FIELDS)) float64, oldest first; UNKNOWN where a figure is undefined or nothing was counted yet.
+points: (n, len(FIELDS)) float64, oldest first; UNKNOWN where a figure is undefined or nothing was counted yet. A state
+omits the last figure, `goal`, if it is nowhere known.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ PAUSE_MS = 200  # milliseconds between two points
 PART = 20  # the pause does not matter once a twentieth (1 / PART) of all examples have come
 UNKNOWN = -1.0  # a placeholder: no figure of a curve is negative
 WHERE = ("position", "examples", "at_ms")
-FIGURES = ("accuracy", "fading", *SOURCES, "log_loss", "support_vectors", "points", "gap")
+FIGURES = ("accuracy", "fading", *SOURCES, "log_loss", "support_vectors", "points", "gap", "goal")
 FIELDS = WHERE + FIGURES
 FIGURE_MAX = 1e300  # maximum value of a figure, because JSON has no infinity
 
@@ -135,6 +136,12 @@ class Curves:
         curves.changed = {**kept, position: parts} if parts else kept
         return curves
 
+    def challenged(self, name: str, curve: LearningCurve) -> Curves:
+        """Return the curves with the curve of a new challenger, which learned from the log."""
+        curves = copy(self)
+        curves.shadows = {**self.shadows, name: curve}
+        return curves
+
     def told(self) -> list[dict[str, Any]]:
         """Return the marks as people read them."""
         said = {at: f": {', '.join(parts)}".replace("_", " ") for at, parts in self.changed.items()}
@@ -187,9 +194,24 @@ def figures_of(learner: ModelLearner) -> tuple[float, ...]:
         support_vectors,
         points_held(learner.solver),
         np.nan if gap is None else gap,
+        _of_goal(learner),
     )
     # Rounding may make a log loss slightly negative.
     return tuple(min(max(float(v), 0.0), FIGURE_MAX) if np.isfinite(v) else UNKNOWN for v in found)
+
+
+def _of_goal(learner: ModelLearner) -> float:
+    """Return the balanced accuracy or the mean cost of the newest 1,000 predictions, if that is the model's goal."""
+    metrics, configuration = learner.metrics, learner.configuration
+    goal, costs = configuration.parameters.get("goal"), configuration.costs
+    if goal == "cost" and costs is not None:
+        found = metrics.costs_of_newest(costs)
+        found = found[~np.isnan(found)]
+        return float(found.mean()) if found.size else np.nan
+    if goal == "balanced" and metrics.predicted:
+        right, classes = metrics.newest_right(), metrics.newest_classes()
+        return float(np.mean([right[classes == number].mean() for number in np.unique(classes)]))
+    return np.nan
 
 
 def points_held(solver: Solver) -> int:
@@ -209,11 +231,17 @@ def _solution(solver: Solver) -> tuple[int, float | None]:
 
 
 def _array(curve: LearningCurve) -> Array:
-    return np.array(curve.points, np.float64).reshape(len(curve.points), len(FIELDS))
+    points = np.array(curve.points, np.float64).reshape(len(curve.points), len(FIELDS))
+    return points[:, :-1].copy() if (points[:, -1] == UNKNOWN).all() else points
 
 
 def _read(stride: int, arrays: dict[str, Array], name: str) -> LearningCurve:
-    points = StateReader(arrays).take(name, np.float64, (None, len(FIELDS)), UNKNOWN, FIGURE_MAX)
+    checked, width = StateReader(arrays), len(FIELDS)
+    if np.shape(arrays.get(name, ()))[1:] == (width - 1,):
+        points = checked.take(name, np.float64, (None, width - 1), UNKNOWN, FIGURE_MAX)
+        points = np.column_stack((points, np.full(len(points), UNKNOWN)))
+    else:
+        points = checked.take(name, np.float64, (None, width), UNKNOWN, FIGURE_MAX)
     where = points[:, : len(WHERE)]
     if len(points) >= POINTS_MAX or (where < 0).any() or (where > COUNT_MAX).any() or (where % 1 != 0).any():
         raise ValueError(f"a curve must have fewer than {POINTS_MAX} points, each at a position, got {len(points)}")

@@ -192,10 +192,11 @@ AlertFacts = Annotated[
 
 @with_config(STRICT)
 class AlertsFacts(TypedDict):
-    """The alerts that wait (decisions/alerts.py)."""
+    """The alerts that wait, and those that may be reopened (decisions/alerts.py)."""
 
     waiting: list[AlertFacts]
     raised: Count
+    closed: NotRequired[list[AlertFacts]]
 
 
 @with_config(STRICT)

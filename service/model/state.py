@@ -339,7 +339,7 @@ def ids_of(snapshot: bytes) -> list[str | None]:
         *facts.get("pending", {}).get("ids", ()),
         *(answer["id"] for answer in facts.get("annotators", {}).get("answers", ())),
         *(given for given, _ in facts.get("revisions", {}).get("newest", ())),
-        *(alert[0] for alert in facts.get("alerts", {}).get("waiting", ())),
+        *(alert[0] for part in ("waiting", "closed") for alert in facts.get("alerts", {}).get(part, ())),
         *facts.get("novelty", {}).get("ids", ()),
         *facts.get("novelty", {}).get("alarm", {}).get("ids", ()),
         *(given for learner in learners for given in learner.get("warm_ids", ())),

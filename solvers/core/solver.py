@@ -78,7 +78,9 @@ class Solver(ABC):
         kernel: Kernel,
         dim: int,
         *,
-        C: Annotated[float, Gt(0), Lt(BOUND_MAX), "upper bound of a coefficient: the price of an error"] = 1.0,
+        C: Annotated[
+            float, Gt(0), Lt(BOUND_MAX), "upper bound of a coefficient: the price of an error; usual: 0.1 to 100"
+        ] = 1.0,
         points_max: Annotated[int, Ge(2), Lt(2**31), "maximum number of points"] = POINTS_MAX,
         when_full: Annotated[
             Literal["refuse", "remove"], 'at points_max: "remove" the least useful points, or "refuse" to learn'

@@ -469,9 +469,11 @@ class Race(Solver):
         return self.leader.machine.certificate()
 
     def arms_in_figures(self) -> list[dict[str, Any]]:
-        """Return each arm's solver, C, gamma and half-life, its fading accuracy, its points, whether it leads, and its
-        share in an answer.
+        """Return each arm's solver, C, gamma and half-life, its fading accuracy and what that counts, its points,
+        whether it leads, and its share in an answer.
         """
+        ranks = "accuracy, and ranks of rare classes" if self.ranking.recent.size else "accuracy"
+        counts = {"balanced": "balanced accuracy", "cost": "cost avoided"}.get(self.goal, ranks)
         rates = accuracies(self.standings, self.learned) if self.learned else [None] * len(self.arms)
         shares = self._shares()
         gammas = "gamma" in KERNELS[NAME_OF[self.kernel.code]].parameters
@@ -483,6 +485,7 @@ class Race(Solver):
                 "gamma": arm.machine.kernel.gamma if gammas else None,
                 "half_life": arm.setting.half_life or None,
                 "accuracy": rate,
+                "counts": counts,
                 "points": arm.machine.live,
                 "leads": arm is self.leader,
                 "share": share,

@@ -132,6 +132,9 @@ class Client:
         if answer.status_code == 200:
             ids = [alert["id"] for alert in answer.json()["alerts"]]
             await self.ask("POST", f"/models/{model}/alerts/acknowledge", {"ids": [*ids[:3], "unknown"]})
+            if self.rng.random() < 0.3:
+                reopened = {"ids": ids[:2], "reopen": True}
+                await self.ask("POST", f"/models/{model}/alerts/acknowledge", reopened)
 
     async def offer(self, model):
         examples = [{"id": self.given(), "x": self.x()} for _ in range(self.rng.choice([1, 4]))]

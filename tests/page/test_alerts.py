@@ -58,6 +58,13 @@ def test_alerts_are_worked_off_with_and_without_a_label(client, server, tab, ala
     eventually(lambda: client.model(alarmed)["alerts"]["waiting"] == 3)
     assert client.model(alarmed)["examples"] == learned + 1
     page.get_by_text("3 waiting.").wait_for()
+    page.get_by_role("button", name="Undo").click()
+    page.get_by_text("4 waiting.").wait_for()
+    page.get_by_role("button", name=f"{second} is done", exact=True).click()
+    page.get_by_text("3 waiting.").wait_for()
+    page.keyboard.press("u")
+    page.get_by_text("4 waiting.").wait_for()
+    assert second in {alert["id"] for alert in client.alerts(alarmed)["alerts"]}
 
 
 def test_alerts_are_worked_off_by_keys(client, server, tab, alarmed):

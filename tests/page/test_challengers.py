@@ -46,6 +46,13 @@ def test_a_new_challenger_is_shown_before_it_learns_and_after_a_reload(client, s
     table.get_by_role("row", name=re.compile("^softer")).wait_for()
     page.reload()
     table.get_by_role("row", name=re.compile("^softer")).wait_for()
+    if n:
+        chart = page.get_by_role("region", name="Champion and challengers", exact=True)
+        chart.locator("canvas").wait_for()
+        curve = client.history(model)["shadows"]["softer"]
+        figures = client.shadows(model)["shadows"]["softer"]
+        assert curve["examples"][-1] == figures["examples"] == n
+        assert curve["accuracy"][-1] == figures["metrics"]["accuracy_window"]
 
 
 def test_cards_keep_their_order_while_jobs_and_challengers_come_and_go(client, server, tab):

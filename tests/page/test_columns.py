@@ -154,3 +154,36 @@ def test_texts_that_a_model_has_learned_are_predicted_even_if_they_all_differ(cl
     rows = list(csv.DictReader(download.value.path().read_text().splitlines()))
     results = client.predict(name, [{"x": x} for x in xs[80:]])["results"]
     assert [row["prediction"] for row in rows] == [result["prediction"] for result in results]
+
+
+@pytest.mark.long
+def test_nothing_warns_of_columns_that_the_chosen_model_never_used(client, server, tab, parcels):
+    client.create_model("parcels-known", kernel={"type": "rbf"}, C=1, features={"type": "named", "warmup": 20})
+    client.learn(
+        "parcels-known", [{"x": {"weight": k % 4, "postcode": 80000 + k % 5}, "y": "ab"[k % 2]} for k in range(60)]
+    )
+    page, _ = preview_of(tab, server, parcels)
+    left = page.get_by_role("list", name="Columns to leave out")
+    left.get_by_text("receiver").first.wait_for()
+    page.get_by_label("Model", exact=True).select_option("parcels-known")
+    left.wait_for(state="detached")
+    assert page.get_by_label("Role of column receiver").input_value() == "leave"
+    page.get_by_text("The model does not use receiver, note.").wait_for()
+    page.get_by_role("button", name="receiver is the id").click()
+    page.get_by_text("The model does not use note.").wait_for()
+    page.get_by_label("Model", exact=True).select_option("")
+    left.get_by_text("note").first.wait_for()
+
+
+@pytest.mark.long
+def test_the_page_says_that_it_knows_only_the_first_columns(client, server, tab, tmp_path):
+    client.create_model("broad", kernel={"type": "rbf"}, C=1, features={"type": "named", "warmup": 20})
+    client.learn("broad", [{"x": {f"c{i}": (k + i) % 7 for i in range(130)}, "y": "ab"[k % 2]} for k in range(30)])
+    one = tab(server.url)
+    one.open("models/broad", ".chart canvas")
+    one.unfold("Columns").get_by_text("These are the first 100 of 130 columns.").wait_for()
+    path = tmp_path / "broad.csv"
+    path.write_text("c1,way\n1,a\n2,b\n3,a\n4,b\n")
+    page, _ = preview_of(tab, server, path)
+    page.get_by_label("Model", exact=True).select_option("broad")
+    page.get_by_text("broad has 130 columns. The page knows the first 100: check the roles").wait_for()

@@ -132,3 +132,15 @@ def test_costs_that_change_elsewhere_reach_the_view_and_a_refused_change_is_told
     client.delete_model(payments)
     page.get_by_role("button", name="Use these costs").click()
     page.get_by_role("alert").first.wait_for()
+
+
+def test_a_model_with_novelty_says_with_what_it_compares(client, server, tab):
+    client.create_model("strange", **BODY, costs=COSTS, novelty={"level": 0.05})
+    page = tab(server.url).open("models/strange/decide", "[aria-label=Novelty]")
+    novelty = page.get_by_role("region", name="Novelty")
+    novelty.get_by_text("The sample is not yet large enough: 0 x seen.").wait_for()
+    client.learn_rows("strange", *stream(300))
+    figures = client.model("strange")["novelty"]
+    novelty.get_by_text(f"compared with a sample of {figures['compared']} x, of {figures['seen']} seen").wait_for()
+    novelty.get_by_text("p-value is at most 0.05").wait_for()
+    assert barriers(page) == []

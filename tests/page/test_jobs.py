@@ -1,4 +1,4 @@
-"""Twelve jobs on the page take as many clicks and keys as docs/how-to/use-the-page.md says.
+"""Thirteen jobs on the page take as many clicks and keys as docs/how-to/use-the-page.md says.
 
 The test also prints (`-s`) how long a person would need for each job by the keystroke-level model of Card, Moran and
 Newell, and how long the page itself takes.
@@ -13,6 +13,7 @@ from playwright.sync_api import expect
 
 from hinged.service.edge.keys import create_key, read_keys
 from tests.helpers.examples import examples_of, heaps
+from tests.helpers.payments import BODY, COSTS, stream
 from tests.helpers.server import ROOT, RunningServer, eventually
 from tests.page.pictures import digits
 
@@ -108,6 +109,9 @@ def world(client, tmp_path):
     client.learn(
         "sensors", examples_of([(x, "ham" if y == "spam" else "spam") for x, y in heaps(300, ["ham", "spam"])], "s")
     )
+    client.create_model("payments", **BODY, costs=COSTS, capacity={"fraud": {"most": 1_000_000, "per": "1d"}})
+    client.learn_rows("payments", *stream(400))
+    client.decide("payments", [{"id": f"p{k}", "x": [1.7 + 0.1 * k, 0.1 * k]} for k in range(5)])
     taught(client, "torn", 40, labels={"overlap": 2, "explore": 0})
     client.offer("torn", [{"id": "c", "x": [2, 2]}])
     for annotator, label in (("ann", "ham"), ("bob", "spam")):
@@ -190,6 +194,11 @@ def react_to_a_drift(hand):
     hand.link(re.compile("sensors has a higher error rate"))
     hand.page.get_by_text("If the world has changed, try a half-life in a challenger.").wait_for()
     hand.page.get_by_role("row", name=re.compile("drift")).first.wait_for()
+    hand.link("try a half-life")
+    hand.write(hand.page.get_by_role("dialog").get_by_role("spinbutton", name="examples").first, "500")
+    hand.button("Try it as a challenger")
+    hand.page.get_by_role("group", name="Champion and challengers").wait_for()
+    eventually(lambda: hand.client.shadows("sensors")["shadows"])
 
 
 def set_costs(hand):
@@ -208,6 +217,18 @@ def set_costs(hand):
     with hand.page.expect_download() as download:
         hand.button("Save as CSV")
     assert "decision" in download.value.path().read_text().splitlines()[0]
+
+
+def work_off_alerts(hand):
+    hand.link("payments")
+    hand.link("Work off 5 alerts")
+    hand.page.get_by_role("group", name="Alerts").wait_for()
+    for waiting in (4, 3, 2):
+        hand.press("d" if waiting == 2 else "1")
+        hand.page.get_by_text(f"{waiting} waiting.").wait_for()
+    hand.press("u")
+    hand.page.get_by_text("3 waiting.").wait_for()
+    assert hand.client.model("payments")["alerts"]["waiting"] == 3
 
 
 def set_a_threshold(hand):
@@ -248,8 +269,9 @@ JOBS = {
     "make, compare and promote a challenger, and take it back": try_a_challenger,
     "change C": change_c,
     "predictions for a file": predict_a_file,
-    "see a drift, and what to do": react_to_a_drift,
+    "react to a drift": react_to_a_drift,
     "set costs, and decide about a file": set_costs,
+    "work off three alerts, and take one back": work_off_alerts,
     "set a threshold": set_a_threshold,
     "settle a conflict of two annotators": settle_a_conflict,
 }

@@ -398,6 +398,55 @@ def test_the_first_label_is_typed_without_a_click(client, server, tab):
     eventually(lambda: client.model("first")["pool"]["answered"] == 2)
 
 
+@pytest.mark.long
+def test_labels_are_added_before_the_first_answer_and_an_empty_pool_leads_to_a_file(client, server, tab):
+    client.create_model("added", kernel=KERNEL, C=1, features=FEATURES)
+    one = tab(server.url)
+    page = one.open("models/added/label", "form.sign-in")
+    page.fill("form.sign-in input", "ann")
+    page.click("text=Begin")
+    page.get_by_role("link", name="Bring examples to label").click()
+    page.wait_for_selector(".drop")
+    client.offer("added", [{"id": f"c{k}", "x": [k, 1]} for k in range(5)])
+    page = one.open("models/added/label", ".question .x")
+    page.get_by_text("Nothing is labelled yet.").wait_for()
+    for label in ("ham", "spam"):
+        page.locator(".answers input").fill(label)
+        page.get_by_role("button", name="Only add it").click()
+        one.until("document.activeElement.name === 'label' && document.activeElement.value === ''")
+    assert client.model("added")["classes"] == []
+    assert page.locator(".answers kbd").all_inner_texts() == ["1", "2"]
+    page.locator(".answers").get_by_role("button", name="spam").click()
+    asked = one.answer("1")
+    sent(one)
+    assert answers(client, "added")[asked] == "ham"
+    assert client.model("added")["classes"] == ["spam", "ham"]
+    with page.expect_response("**/models/added"):  # the page now knows the order of the model
+        one.answer("2")
+    page.wait_for_timeout(200)
+    buttons = page.locator(".answers button:has(kbd)")
+    assert [text.split()[0] for text in buttons.all_inner_texts()[:2]] == ["ham", "spam"]  # no button moves
+    assert barriers(page) == []
+    page.reload()
+    page.wait_for_selector(".question .x")
+    assert [text.split()[0] for text in buttons.all_inner_texts()[:2]] == ["spam", "ham"]
+
+
+@pytest.mark.long
+def test_the_history_shows_pictures(client, server, tab):
+    client.create_model("seen", kernel=KERNEL, C=1, features={"type": "dense", "dim": 4}, show={"image": [2, 2]})
+    client.learn("seen", [{"x": [0, 0, 1, 1], "y": "a"}, {"x": [1, 1, 0, 0], "y": "b"}])
+    client.offer("seen", [{"id": f"c{k}", "x": [0, 1, 1, k / 9]} for k in range(5)])
+    one = tab(server.url)
+    page = one.label("seen", "ann")
+    for _ in range(2):
+        one.answer("a")
+    pictures = page.locator(".given-list canvas.picture")
+    eventually(lambda: page.wait_for_timeout(20) or pictures.count() == 2)
+    page.reload()
+    eventually(lambda: page.wait_for_timeout(20) or pictures.count() == 2)  # the page asks for x
+
+
 def test_a_lost_connection_neither_loses_nor_doubles_an_answer(client, ann):
     model, one, page = ann
     shown = [one.answer("1")]
@@ -550,7 +599,7 @@ def test_with_several_labels_per_question_labels_and_questions_are_counted_apart
 
 @pytest.mark.long
 def test_the_keys_of_undeclared_classes_are_the_same_for_everybody(client, server, tab):
-    """A label that the model does not know has no key yet; later the model's order counts."""
+    """A typed label has a key at once, which does not move while somebody labels; later the model's order counts."""
     client.create_model("shared-keys", kernel=KERNEL, C=1, features=FEATURES, labels={"overlap": 3, "explore": 0})
     client.offer("shared-keys", [{"id": f"q{k}", "x": [k, k % 3]} for k in range(6)])
     tabs = {name: tab(server.url) for name in ("ann", "bob")}
@@ -563,9 +612,11 @@ def test_the_keys_of_undeclared_classes_are_the_same_for_everybody(client, serve
         page.keyboard.press("Enter")
         page.locator(".said").get_by_text("of 3: the model learns").wait_for()
         button = page.locator(".answers").get_by_role("button", name=label)
-        button.wait_for()
-        assert button.locator("kbd").count() == 0
+        assert button.locator("kbd").inner_text() == "1"
     client.learn("shared-keys", [{"id": "l1", "x": [9, 9], "y": "dog"}, {"id": "l2", "x": [8, 9], "y": "cat"}])
+    eventually(lambda: client.model("shared-keys")["classes"] == ["dog", "cat"])
+    tabs["ann"].answer("1")
+    assert {a["label"] for a in client.answers("shared-keys", annotator="ann")["answers"]} == {"cat"}
     for name, one in tabs.items():
         one.page.reload()
         one.page.wait_for_selector(".question .x")

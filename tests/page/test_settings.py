@@ -4,8 +4,10 @@ import re
 
 import pytest
 
+from hinged import Client
+from hinged.service.edge.keys import create_key
 from tests.helpers.examples import examples_of, heaps
-from tests.helpers.server import eventually
+from tests.helpers.server import RunningServer, eventually
 
 pytestmark = pytest.mark.long
 
@@ -99,22 +101,50 @@ def test_rows_without_a_label_are_predicted_first_and_known_features_are_no_labe
     assert client.model("told")["pool"]["size"] == 0
 
 
-def test_a_writer_settles_a_conflict_of_two_annotators(client, server, tab):
-    client.create_model("torn", kernel=KERNEL, C=1, features=FEATURES, labels={"overlap": 2, "explore": 0})
-    client.learn("torn", examples_of(heaps(20, ["ham", "spam"])))
-    client.offer("torn", [{"id": "c", "x": [2, 2]}])
+def disputed(ask, model):
+    """Make a model with a candidate on which ann and bob disagree. ask: a client's method that sends a question."""
+    ask.create_model(model, kernel=KERNEL, C=1, features=FEATURES, labels={"overlap": 2, "explore": 0})
+    ask.learn(model, examples_of(heaps(20, ["ham", "spam"])))
+    ask.offer(model, [{"id": "c", "x": [2, 2]}])
     for annotator, label in (("ann", "ham"), ("bob", "spam")):
-        (question,) = client.query("torn", n=1, annotator=annotator)["queries"]
-        client.learn("torn", [{"id": "c", "y": label, "lease": question["lease"]}])
-    assert client.model("torn")["pool"]["conflicts"] == 1
+        (question,) = ask.query(model, n=1, annotator=annotator)["queries"]
+        assert "disputed" not in question
+        ask.learn(model, [{"id": "c", "y": label, "lease": question["lease"]}])
+    assert ask.model(model)["pool"]["conflicts"] == 1
+    ask.offer(model, [{"id": f"d{k}", "x": [k, 2]} for k in range(4)])
+
+
+def test_a_writer_settles_a_conflict_of_two_annotators_which_is_no_question(client, server, tab):
+    disputed(client, "torn")
     one = tab(server.url)
     page = one.label("torn", "eve")
     conflicts = page.get_by_role("region", name="Conflicts")
+    conflicts.get_by_role("button", name="spam bob").wait_for()
+    asked = {one.answer("1") for _ in range(4)}
+    assert asked == {"d0", "d1", "d2", "d3"}
+    page.get_by_text("Only conflicts of annotators are left").wait_for()
     conflicts.get_by_role("button", name="spam bob").click()
     conflicts.wait_for(state="detached")
+    page.get_by_text("The pool is empty").or_(page.get_by_text("Other annotators have")).wait_for()
     assert client.example("torn", "c")["label"] == "spam"
     assert client.model("torn")["pool"]["conflicts"] == 0
     assert one.wrong == []
+
+
+def test_the_question_of_an_annotator_says_that_others_disagree(tmp_path, tab):
+    keys = tmp_path / "keys.json"
+    key = create_key(keys, "eve", "annotator")
+    with RunningServer(tmp_path / "data", keys_file=keys) as server:
+        with Client(server.url, key=create_key(keys, "me", "admin")) as admin:
+            disputed(admin, "torn")
+        one = tab(server.url)
+        page = one.open("", "input[name=key]")
+        page.fill("input[name=key]", key)
+        page.get_by_role("button", name="Sign in").click()
+        page.get_by_role("link", name="5 questions of torn").click()
+        page.get_by_text("Annotators disagree about this example").wait_for()
+        assert one.answer("1") == "c"  # candidates with labels come first
+        page.get_by_text("Annotators disagree about this example").wait_for(state="detached")
 
 
 def test_a_link_to_a_setting_opens_its_form_and_the_address_opens_it_again(client, server, tab):
@@ -176,3 +206,13 @@ def test_suspects_of_a_model_whose_figures_are_known_take_one_request(client, se
     )
     assert asked == ["/models/asked/suspects"]
     assert found == len(client.suspects("asked", n=100)["suspects"])
+
+
+@pytest.mark.parametrize(
+    ("name", "usual"), [("C", "0.1 to 100"), ("half life", "250 to 10,000"), ("window", "1,000 to 50,000")]
+)
+def test_the_form_of_a_setting_says_which_values_are_usual(client, server, tab, name, usual):
+    model = f"usual-{name.replace(' ', '-')}"
+    client.create_model(model, kernel=KERNEL, C=1, features=FEATURES)
+    page = tab(server.url).open(f"models/{model}/watch/settings/{name.replace(' ', '_')}", "dialog")
+    page.get_by_role("dialog").get_by_text(f"usual: {usual}").first.wait_for()

@@ -232,3 +232,36 @@ def test_a_model_of_a_rare_class_is_told_to_say_what_errors_cost_in_words_of_the
     assert "`" not in said
     page.get_by_role("link", name="Say what each error costs").click()
     page.get_by_role("dialog", name="Change costs").wait_for()
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("parts", "title", "shown"),
+    [
+        ({"goal": "balanced"}, "Balanced accuracy", lambda figure: f"{100 * figure:.1f} %"),
+        ({"goal": "cost", "costs": {"fraud": {"ok": 9}}}, "Cost of a decision", lambda figure: f"{figure:.4g}"),
+    ],
+)
+def test_the_chart_shows_the_figure_of_the_goal_beside_its_baseline(client, server, tab, parts, title, shown):
+    model = f"goal-{parts['goal']}"
+    client.create_model(model, kernel={"type": "rbf"}, features=FEATURES, **parts)
+    client.learn_rows(model, *stream(400, share=0.2))
+    page = tab(server.url).open(f"models/{model}", ".chart canvas")
+    chart = page.get_by_role("region", name=title, exact=True)
+    figure = client.history(model)["curve"]["goal"][-1]
+    chart.get_by_text(shown(figure), exact=True).first.wait_for()
+    always = client.model(model)["metrics"]
+    base = "50.0 %" if parts["goal"] == "balanced" else f"{min(always['decisions']['always'].values()):.4g}"
+    chart.get_by_text(base, exact=True).first.wait_for()
+    assert page.get_by_role("region", name="Accuracy", exact=True).count() == 0
+
+
+@pytest.mark.long
+def test_many_suspects_are_noise_and_come_after_the_other_steps(client, server, tab):
+    client.create_model("noisy", **BODY)
+    client.learn_rows("noisy", *stream(1500))
+    assert len(client.suspects("noisy", n=200)["suspects"]) > 100
+    state = tab(server.url).open("models/noisy", ".chart canvas").get_by_role("region", name="State")
+    state.get_by_role("link", name="Check more than 100 labels").wait_for()
+    steps = state.get_by_role("link").all_inner_texts()
+    assert steps == ["Predict or add a file", "Check more than 100 labels", "Use it by code"]

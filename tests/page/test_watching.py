@@ -115,11 +115,18 @@ def test_behind_each_chart_stands_the_same_as_a_table(client, server, tab):
 @pytest.mark.long
 @pytest.mark.parametrize(
     ("name", "parts", "judged"),
-    [("raced", {}, "accuracy"), ("cheap", {"goal": "cost", "costs": {"spam": {"ham": 9}}}, "cost avoided")],
+    [
+        ("raced", {}, "accuracy"),
+        ("cheap", {"goal": "cost", "costs": {"spam": {"ham": 9}}}, "cost avoided"),
+        ("rare", {}, "accuracy, and ranks of rare classes"),
+    ],
 )
 def test_a_race_shows_its_arms_its_leader_and_what_it_follows(client, server, tab, name, parts, judged):
     client.create_model(name, kernel={"type": "rbf"}, features=FEATURES, **parts)
-    client.learn(name, examples_of(heaps(60, ["ham", "spam"])))
+    examples = examples_of(heaps(60, ["ham", "spam"]))
+    if name == "rare":
+        examples += [e for e in examples_of(heaps(1500, ["ham", "spam"]), "more") if e["y"] == "ham"]
+    client.learn(name, examples)
     one = tab(server.url, viewport={"width": 390, "height": 800})
     one.open(f"models/{name}", ".chart canvas")
     page = one.unfold("Machine")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, NotRequired
 
 from fastapi import Query
 from pydantic import Field, with_config
@@ -23,12 +23,13 @@ group = Group("alerts")
 
 @with_config(STRICT)
 class AcknowledgeBody(TypedDict):
-    """The ids of alerts."""
+    """The ids of alerts. reopen: whether they shall wait again."""
 
     ids: Annotated[
         list[Annotated[str, Field(min_length=1, max_length=limits.ID_CHARS_MAX)]],
         Field(min_length=1, max_length=limits.ALERTS_KEPT),
     ]
+    reopen: NotRequired[bool]
 
 
 @group.serves(AlertOperations.alerts)
@@ -44,5 +45,5 @@ async def list_alerts(
 
 @group.serves(AlertOperations.acknowledge, StoreUnavailable, takes=Shape(AcknowledgeBody, {"ids": ["p7"]}))
 async def acknowledge(worker: PathWorker, body: Annotated[AcknowledgeBody, SENT]) -> Answer:
-    """Acknowledge alerts: they are worked off, and no longer listed. Unknown ids are ignored."""
-    return await worker.command(Acknowledge(body["ids"]))
+    """Acknowledge alerts: they are worked off, and no longer listed. Or reopen them. Unknown ids are ignored."""
+    return await worker.command(Acknowledge(body["ids"], body.get("reopen", False)))

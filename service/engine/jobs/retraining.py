@@ -16,6 +16,7 @@ from hinged.service.data.inputs import Inputs, join_inputs
 from hinged.service.data.parts import Configuration
 from hinged.service.engine.history import ModelHistory, Taught, as_it_should_be
 from hinged.service.errors import Conflict
+from hinged.service.model.curves import LearningCurve, figures_of
 from hinged.service.model.events.labelling import CandidatesOffered
 from hinged.service.model.events.learning import ClassAdded, ExamplesLearned, TrainingFinished
 from hinged.service.model.jobs import Job
@@ -39,6 +40,7 @@ class Retraining:
         self.position = 0
         self.undone = model.undone
         self.learners: dict[str | None, ModelLearner] = {}
+        self._curves: dict[str, LearningCurve] = {}  # of the challengers
         self.failed: dict[str | None, str] = {}
         self.stopped = False  # set when the server stops
         self.whole = True  # whether the log contains everything that was learned
@@ -106,10 +108,18 @@ class Retraining:
                         while len(learner.labels) <= int(event.classes.max()):  # the class's event may follow later
                             learner.add_class(self._labels[len(learner.labels)])
                         learner.follow(event)
+                        self._note(at, event.at_ms, name)
                     case TrainingFinished():
                         learner.finish(event.epochs, lambda: self._epoch(at))
             except ValueError as error:
                 self.failed[name] = str(error)
+
+    def _note(self, at: int, at_ms: int, name: str | None) -> None:
+        """Add a point to the curve of a challenger if it is due."""
+        if name is not None:
+            curve, learner = self._curves.setdefault(name, LearningCurve()), self.learners[name]
+            if curve.due(learner.learned, at_ms):
+                curve.add((at, learner.learned, at_ms, *figures_of(learner)))
 
     def _epoch(self, before: int) -> Iterator[ExamplesLearned]:
         for _, event in self.history.taught(self.undone, before):
@@ -162,6 +172,9 @@ class Retraining:
             if name in mended:
                 continue
             learner.configuration = wanted[name]  # settings that do not concern the solver may have changed meanwhile
+            former = None if name is None else model.shadows.get(name)
+            if name in self._curves and (former is None or former.configuration != learner.configuration):
+                model.curves = model.curves.challenged(name, self._curves[name])
             model.take_over(learner, name)
         late = self._changed(model) | {job.number for job in self.jobs if job.number is not None}
         for _, present in _learners(model):

@@ -7,8 +7,8 @@ earlier one.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from hinged.service import limits
@@ -32,48 +32,75 @@ class Alert(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Alerts:
-    """The newest alerts that wait, by id, oldest first. raised: number of all alerts so far."""
+    """The newest alerts that wait, by id, oldest first. raised: number of all alerts so far. closed: the alerts that
+    somebody acknowledged last, by id; they may be reopened.
+    """
 
     waiting: Mapping[str, Alert] = field(default_factory=dict)
     raised: int = 0
+    closed: Mapping[str, Alert] = field(default_factory=dict)
 
     def __bool__(self) -> bool:
         return bool(self.raised)
 
-    def __contains__(self, given: str) -> bool:
-        return given in self.waiting
+    @property
+    def ids(self) -> list[str]:
+        """The ids of all alerts that wait or may be reopened."""
+        return [*self.waiting, *self.closed]
 
     def added(self, alerts: Sequence[Alert]) -> Alerts:
         """Return the alerts with further alerts. At most ALERTS_KEPT wait, and the oldest are dropped."""
         numbered = [alert._replace(number=self.raised + k) for k, alert in enumerate(alerts, 1)]
         ids = {alert.id for alert in numbered}
-        every = [alert for alert in self.waiting.values() if alert.id not in ids] + numbered
-        return Alerts({alert.id: alert for alert in every[-limits.ALERTS_KEPT :]}, self.raised + len(numbered))
+        left = self.without(ids)
+        every = [*left.waiting.values(), *numbered]
+        return replace(left, waiting=_by_id(every[-limits.ALERTS_KEPT :]), raised=self.raised + len(numbered))
 
     def without(self, ids: Collection[str | None]) -> Alerts:
         """Return the alerts without some ids."""
-        if self.waiting.keys().isdisjoint(ids):
-            return self
         gone = set(ids)
-        return Alerts({given: alert for given, alert in self.waiting.items() if given not in gone}, self.raised)
+        if gone.isdisjoint(self.ids):
+            return self
+        left = [_by_id(each for each in of.values() if each.id not in gone) for of in (self.waiting, self.closed)]
+        return Alerts(left[0], self.raised, left[1])
+
+    def acknowledged(self, ids: Collection[str]) -> Alerts:
+        """Return the alerts with these closed. The newest ALERTS_REOPENED may be reopened."""
+        closed = [*self.closed.values(), *(self.waiting[given] for given in ids if given in self.waiting)]
+        return replace(self.without(ids), closed=_by_id(closed[-limits.ALERTS_REOPENED :]))
+
+    def reopened(self, ids: Collection[str]) -> Alerts:
+        """Return the alerts with these waiting again. At most ALERTS_KEPT wait, and the oldest are dropped."""
+        again = [self.closed[given] for given in ids if given in self.closed]
+        every = sorted([*self.waiting.values(), *again], key=lambda alert: alert.number)
+        return replace(self.without(ids), waiting=_by_id(every[-limits.ALERTS_KEPT :]))
 
     # -- state ----------------------------------------------------------------------------------------------------
 
     def state(self) -> dict[str, Any]:
         """Return the alerts as facts."""
-        return {"waiting": [list(alert) for alert in self.waiting.values()], "raised": self.raised}
+        closed = {"closed": [list(alert) for alert in self.closed.values()]} if self.closed else {}
+        return {"waiting": [list(alert) for alert in self.waiting.values()], "raised": self.raised, **closed}
 
     @classmethod
     def of(cls, facts: Mapping[str, Any] | None) -> Alerts:
         """Return the alerts of a result of `state`. Raise ValueError if they do not fit."""
         if facts is None:
             return cls()
-        every, raised = [Alert(*alert) for alert in facts["waiting"]], facts["raised"]
-        numbers = [alert.number for alert in every]
-        fits = len({alert.id for alert in every}) == len(every) <= limits.ALERTS_KEPT
+        waiting, raised = [Alert(*alert) for alert in facts["waiting"]], facts["raised"]
+        closed = [Alert(*alert) for alert in facts.get("closed", ())]
+        numbers, every = [alert.number for alert in waiting], waiting + closed
+        fits = len(waiting) <= limits.ALERTS_KEPT and len(closed) <= limits.ALERTS_REOPENED
+        fits = fits and len({alert.id for alert in every}) == len(every) == len({alert.number for alert in every})
+        fits = fits and all(0 < alert.number <= raised for alert in closed)
         finite = all(math.isfinite(number) for each in every for number in each[2:5] if number is not None)
         if not fits or not finite or not all(a < b for a, b in zip([0, *numbers], [*numbers, raised + 1], strict=True)):
             raise ValueError(
-                f"at most {limits.ALERTS_KEPT} alerts may wait, each once, in order, with finite numbers, of {raised}"
+                f"at most {limits.ALERTS_KEPT} alerts may wait, and {limits.ALERTS_REOPENED} be reopened, each once, "
+                f"in order, with finite numbers, of {raised}"
             )
-        return cls({alert.id: alert for alert in every}, raised)
+        return cls(_by_id(waiting), raised, _by_id(closed))
+
+
+def _by_id(alerts: Iterable[Alert]) -> dict[str, Alert]:
+    return {alert.id: alert for alert in alerts}

@@ -62,7 +62,7 @@ class ExampleForgotten(_Change, NamesNoExample):
             model.revisions.forget(given)
         for given in forgotten(prediction.id for prediction in model.pending):
             model.pending.pop(given)
-        model.alerts = model.alerts.without(forgotten(model.alerts.waiting))
+        model.alerts = model.alerts.without(forgotten(model.alerts.ids))
         if model.novelty is not None:
             model.novelty = model.novelty.without(forgotten(model.novelty.named), model.learner.reading)
         folds = False

@@ -114,20 +114,25 @@ class AlertsRaised(ErasedWhole):
 
 @dataclass(frozen=True, slots=True)
 class AlertsAcknowledged(Facts, ErasedWhole):
-    """Somebody has worked off these alerts."""
+    """Somebody has worked off these alerts, or has reopened them. reopened: None in a log of 0.2.0, whose acknowledged
+    alerts are not kept.
+    """
 
     KIND: ClassVar[str] = "acknowledged"
     ids: list[str]
     at_ms: int
+    reopened: bool | None = None
 
     def admit(self, coming: Coming) -> None:
         """Accept always: unknown alerts are ignored."""
 
     def apply(self, model: Model, position: int, epoch: Epoch | None) -> Outcome:
-        """Remove the alerts."""
-        model.alerts = model.alerts.without(self.ids)
+        """Close or reopen the alerts."""
+        alerts = model.alerts
+        change = {None: alerts.without, False: alerts.acknowledged, True: alerts.reopened}[self.reopened]
+        model.alerts = change(self.ids)
         return NOTHING
 
     def told(self) -> dict[str, Any]:
-        """Return the number of alerts."""
-        return {"alerts": len(self.ids)}
+        """Return the number of alerts, and whether they were reopened."""
+        return {"alerts": len(self.ids), **({"reopened": True} if self.reopened else {})}

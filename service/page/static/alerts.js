@@ -8,7 +8,7 @@ import { announce, count, figure, Instead, percent, Problem, REASONS, same, show
 
 const SHOWN = 20; // number of alerts fetched at a time
 const LABELS_MAX = 4; // with more classes, the page offers no labels
-const KEYS = { done: "d", next: "n", previous: "p" }; // a label has its number as its key
+const KEYS = { done: "d", undo: "u", next: "n", previous: "p" }; // a label has its number as its key
 
 // classes: the labels of the model. again: fetches the model's figures again.
 export function Alerts({ model, classes, show, again }) {
@@ -30,8 +30,8 @@ export function Alerts({ model, classes, show, again }) {
     setAt(next);
     table.current?.querySelectorAll("tr[tabindex]")[next]?.focus();
   };
-  usePressed((key) => now && ({ [KEYS.next]: () => move(active + 1), [KEYS.previous]: () => move(active - 1),
-    [KEYS.done]: () => settle(now.id), ...Object.fromEntries(labels.map((label, i) => [String(i + 1), () => settle(now.id, label)])) })[key]);
+  usePressed((key) => (key === KEYS.undo ? last && last.label === undefined && reopen : now && ({ [KEYS.next]: () => move(active + 1), [KEYS.previous]: () => move(active - 1),
+    [KEYS.done]: () => settle(now.id), ...Object.fromEntries(labels.map((label, i) => [String(i + 1), () => settle(now.id, label)])) })[key]));
   if (!found) return html`<${Instead} title="Alerts" error=${problem} again=${fetchAgain} />`;
   const settle = async (id, label) => {
     setSettled((was) => [...was, id].slice(-SHOWN));
@@ -53,11 +53,22 @@ export function Alerts({ model, classes, show, again }) {
       setLast({ ...last, label });
     } catch (caught) { setError(caught); }
   };
+  const reopen = async () => {
+    try {
+      await ask("POST", `${to}/alerts/acknowledge`, { ids: [last.id], reopen: true });
+      setSettled((was) => was.filter((other) => other !== last.id));
+      setLast(null);
+      announce(`${last.id.slice(0, 80)} waits again`);
+    } catch (caught) { setError(caught); }
+    fetchAgain();
+    again();
+  };
   return html`<${Problem} error=${error ?? problem} again=${error ? null : fetchAgain} />
     <p class="row"><label>First <select aria-label="Order" value=${order} onChange=${(e) => setOrder(e.target.value)}><option value="best">the best</option><option value="newest">the newest</option></select></label>
       <span class="soft">${count(found.waiting)} waiting. A label teaches the model, and works the alert off.
         ${alerts.length > 1 && html`<span class="keyed"> Keys: next <kbd>${KEYS.next}</kbd>, previous <kbd>${KEYS.previous}</kbd>.</span>`}</span></p>
     ${last && html`<p class="row"><span><bdi class="code">${last.id.slice(0, 60)}</bdi> ${said}.</span>
+      ${last.label === undefined && html`<button class="plain" onClick=${reopen}>Undo <kbd aria-hidden="true">${KEYS.undo}</kbd></button>`}
       ${last.label !== undefined && may("writer") && labels.filter((label) => !same(label, last.label)).map((label) => html`<button class="plain" onClick=${() => correct(label)}>No, it was ${shownLabel(label)}</button>`)}</p>`}
     ${alerts.length > 0 && html`<div class="scroll" ref=${table} tabindex="0" role="group" aria-label="Alerts"><table class="alerts">
       <thead><tr><th scope="col">Example</th><th scope="col">Decision</th><th scope="col" class="number">Probability</th><th scope="col" class="number">Expected gain</th><th scope="col">Why</th><th scope="col">Time</th><th scope="col">It was</th></tr></thead>

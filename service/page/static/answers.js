@@ -4,8 +4,10 @@
 
 import { html, useRef, useState } from "./vendor/htm-preact.js";
 import { ask, may, path, who } from "./api.js";
+import { Example } from "./example.js";
 import { announce, count, forgotten, Name, percent, Problem, usePolled } from "./parts.js";
 
+const PICTURES = 12; // number of newest answers with a picture; each picture needs a request
 const PAIRS = 10; // maximum number of pairs of annotators shown; the pairs that share the most examples come first
 
 // The share of agreeing labels among the annotator's labels for examples that another annotator also labelled. The
@@ -15,7 +17,14 @@ function agreementOf(name, pairs) {
   return n ? own.reduce((sum, pair) => sum + pair.same, 0) / n : null;
 }
 
-export function Answers({ model, annotator, changes, pick, gone, disabled }) {
+// A small picture of an answered example. given: its x, if this page has it.
+function Thumbnail({ model, id, given, show }) {
+  const [found] = usePolled(async () => given ?? (await ask("GET", `models/${path(model)}/examples/${path(id)}`)).x, null, [id]);
+  return found && html`<${Example} x=${found} show=${show} side=${28} />`;
+}
+
+// given: the answers of this visit, with x. show: the part of the configuration.
+export function Answers({ model, annotator, changes, given, show, pick, gone, disabled }) {
   const to = `models/${path(model)}`;
   const [found, problem, again] = usePolled(() => ask("GET", `${to}/answers?n=50&annotator=${encodeURIComponent(annotator)}`), 10_000, [model, annotator, changes]);
   const [kept, setKept] = useState(null);
@@ -45,7 +54,7 @@ export function Answers({ model, annotator, changes, pick, gone, disabled }) {
   const mayForget = may("writer") || who.name === annotator;
   const names = Object.entries(shown?.annotators ?? {});
   return html`<section class="card" aria-label="Answers"><h2>Your answers</h2><${Problem} error=${error ?? (shown ? null : problem)} />
-    ${shown?.answers.length ? html`<ul class="given-list">${shown.answers.map((answer) => html`<li key=${answer.id}>
+    ${shown?.answers.length ? html`<ul class="given-list">${shown.answers.map((answer, i) => html`<li key=${answer.id}>${show?.image && i < PICTURES && html`<${Thumbnail} model=${model} id=${answer.id} given=${given.find((it) => it.id === answer.id)?.x} show=${show} />`}
       <button class="plain" disabled=${disabled} title="Change this answer" onClick=${() => open(answer)}><b><${Name} of=${answer.label} cut=${30} /></b> <small><${Name} of=${answer.id} cut=${40} /></small></button>
       ${mayForget && answer.learned && html`<button class="plain quiet" aria-label=${`Forget ${answer.id.slice(0, 80)}`} onClick=${() => forget(answer)}>Forget</button>`}</li>`)}</ul>`
     : html`<p class="soft">No answer yet. Label a question; you can change your answers here.</p>`}

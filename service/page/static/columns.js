@@ -2,7 +2,7 @@
 
 import { html } from "./vendor/htm-preact.js";
 import { ask, path } from "./api.js";
-import { figure, Name, percent, plural, Problem, usePolled } from "./parts.js";
+import { count, figure, Name, percent, plural, Problem, usePolled } from "./parts.js";
 
 const AGAIN_MS = 60_000; // time between two requests; each request computes some hundred predictions
 const IS = { number: () => "numbers", category: ({ values }) => plural(values, "value"), time: () => "times", text: () => "texts, by their words", identifier: () => "left out: nearly all its values differ" };
@@ -16,13 +16,15 @@ const useless = ({ kinds, missing }) => (kinds.includes("identifier") ? "nearly 
 const Values = ({ column: { usual, frequent } }) => html`${usual && `${figure((usual[0] + usual[1]) / 2)} ± ${figure((usual[1] - usual[0]) / 2)}`}${frequent.map(({ value, share }, i) =>
   html`${i || usual ? ", " : ""}<${Name} of=${value} cut=${24} /> <small>${percent(share, 0)}</small>`)}`;
 
-export function Columns({ model }) {
+// names: the number of all columns.
+export function Columns({ model, names }) {
   const [found, error, again] = usePolled(() => ask("GET", `models/${path(model)}/columns`), AGAIN_MS, [model]);
   if (!found) return error ? html`<${Problem} error=${error} again=${again} />` : html`<p class="waiting">Loading…</p>`;
   const columns = [...found.columns].sort((a, b) => (b.effect ?? -1) - (a.effect ?? -1));
   if (!columns.length) return html`<p class="soft">The columns of this model have no names.</p>`;
   const leave = columns.filter(useless);
   return html`<section>${leave.length > 0 && html`<ul class="warnings" aria-label="Columns to leave out">${leave.map((c) => html`<li key=${c.name}>Leave <b><${Name} of=${c.name} cut=${40} /></b> out of a new model: ${useless(c)}.</li>`)}</ul>`}
+    ${names > columns.length && html`<p>These are the first ${count(columns.length)} of ${count(names)} columns.</p>`}
     <p class="soft">Numbers are means with deviations, of the first examples, from which the model took its scales. Other shares are of the examples that the model keeps; these are doubtful more often than usual. The effect of a column: the share of the kept examples that the model would predict otherwise without the column. A model keeps its columns: to leave one out, <a href="#/data">import the file into a new model</a>.</p>
     <div class="scroll" tabindex="0" role="group" aria-label="Columns"><table>
     <thead><tr><th scope="col">Column</th><th scope="col">What it is</th><th scope="col">Usual values</th><th scope="col" class="number">Missing</th><th scope="col" class="number">Effect</th></tr></thead>

@@ -23,7 +23,8 @@ export function Configuration({ model, configuration: said, part, classes, chang
     Promise.all([schemas(), ask("GET", `models/${path(model)}?full=true`)]).then(([all, { configuration }]) => setFound({ all, configuration }), setError);
   }, [model, JSON.stringify(said)]);
   useEffect(() => {
-    const group = found && bySolver(found.all)[found.configuration.solver]["x-groups"].find((it) => it.parts.includes(part));
+    const groups = found && bySolver(found.all)[found.configuration.solver]["x-groups"];
+    const group = found && (groups.find((it) => it.parts.includes(part)) ?? (part in found.configuration ? groups[0] : null)); // the first has the solver's own parts
     if (group && may("admin")) setEdited({ name: part, group });
   }, [part, Boolean(found)]);
   if (!found) return error ? html`<${Problem} error=${error} />` : html`<p class="waiting">Loading…</p>`;

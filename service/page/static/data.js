@@ -28,8 +28,8 @@ export function Data({ model }) {
     listeners.add(tell);
     return () => listeners.delete(tell);
   }, []);
-  // Read a file, or read it again. choices: {separator, missing}, if the user chose them. uses: the roles of columns.
-  const take = async (file, choices = {}, uses = {}) => {
+  // Read a file, or read it again. choices: {separator, missing}, if the user chose them.
+  const take = async (file, choices = {}) => {
     if (!file) return;
     try {
       const source = await open(file, choices), rows = [], broken = [];
@@ -39,7 +39,7 @@ export function Data({ model }) {
       }
       if (!rows.length) throw new Error(broken.length ? `line ${broken[0].number}: ${broken[0].why}` : "the file is empty");
       const names = source.names ?? [...new Set(rows.flatMap((row) => Object.keys(row)))];
-      setChosen({ file, source, rows, broken, columns: source.kind === "libsvm" ? [] : guess(names, rows, source).map((c) => ({ ...c, use: uses[c.name] ?? c.use })), name: await nameOf(file) });
+      setChosen({ file, source, rows, broken, columns: source.kind === "libsvm" ? [] : guess(names, rows, source), name: await nameOf(file) });
       setError(null);
     } catch (caught) { setError({ message: `${file.name} cannot be read: ${caught.message}` }); }
   };
@@ -56,13 +56,11 @@ export function Data({ model }) {
 
 function Plan({ chosen, model, take, close }) {
   const { file, source, rows, broken, name } = chosen;
-  const [given, setColumns] = useState(chosen.columns);
+  const [roles, setRoles] = useState({}); // the roles that the user chose, by the column's name
   const [choices, setChoices] = useState({}); // how numbers and dates are read, if the user chose it: {decimal, dates}
-  useEffect(() => setColumns(chosen.columns), [chosen]);
-  const columns = readAs(given, source, choices);
   const choose = ({ separator = source.separator, missing = source.missing, ...more }) => {
     setChoices((was) => ({ ...was, ...more }));
-    if (separator !== source.separator || missing !== source.missing) take(file, { separator, missing }, Object.fromEntries(given.map((c) => [c.name, c.use])));
+    if (separator !== source.separator || missing !== source.missing) take(file, { separator, missing });
   };
   const [stops, setStops] = useState(false);
   const [overview, lost] = usePolled(() => ask("GET", "overview"), null), all = overview?.models ?? [];
@@ -72,19 +70,19 @@ function Plan({ chosen, model, take, close }) {
   const [labelled, setLabelled] = useState(source.kind === "libsvm");
   const [error, setError] = useState(null);
   const [busy, setBusy] = useState(false);
-  const [seen, setSeen] = useState(null); // {model, costs, classes}: the chosen model, as the server described it last
+  const [seen, setSeen] = useState(null); // {model, costs, classes, form, features}: the chosen model, as the server described it last
   useEffect(() => {
     let left = false;
     if (target) ask("GET", `models/${path(target)}`).then(({ configuration, features, metrics }) => {
       if (left) return;
-      setSeen({ model: target, costs: configuration.costs, classes: namesOf(metrics.confusion?.classes ?? []) });
-      setColumns((was) => known(was, configuration.features.type, features));
+      setSeen({ model: target, costs: configuration.costs, classes: namesOf(metrics.confusion?.classes ?? []), form: configuration.features.type, features });
     }, setError);
     return () => { left = true; };
   }, [target]);
-  const ready = target === "" ? Boolean(fresh) : seen?.model === target; // the model tells what is a feature: wait for it
-  const use = (i, what) => setColumns((was) => was.map((c, k) => (
-    k === i ? { ...c, use: what } : (what === "label" || what === "id") && c.use === what ? { ...c, use: "feature" } : c)));
+  const told = target === "" || seen?.model === target, ready = told && (target !== "" || Boolean(fresh)); // the model tells what is a feature: wait for it
+  const guessed = target && told ? known(chosen.columns, seen.form, seen.features) : chosen.columns;
+  const columns = readAs(guessed.map((c) => ({ ...c, use: roles[c.name] ?? c.use })), source, choices);
+  const use = (i, what) => setRoles((was) => ({ ...was, ...Object.fromEntries(columns.filter((c) => ["label", "id"].includes(what) && c.use === what).map((c) => [c.name, "feature"])), [columns[i].name]: what }));
   const said = columns.find((c) => c.use === "label"), label = source.kind === "libsvm" ? labelled : Boolean(said);
   const begin = async (route) => {
     setBusy(true);
@@ -124,7 +122,8 @@ function Plan({ chosen, model, take, close }) {
   if (asks) ways.reverse();
   return html`<section class="card"><div class="row"><h2><bdi>${file.name}</bdi> <small>${file.size < 1e5 ? `${(file.size / 2 ** 10).toFixed(1)} KiB` : `${(file.size / 2 ** 20).toFixed(1)} MiB`}, ${source.kind === "csv" ? "table" : source.kind.toUpperCase()}</small></h2>
       <span class="room"></span><button class="plain" onClick=${close}>Choose another file</button></div>
-    ${columns.length > 0 ? html`<${Preview} columns=${columns} rows=${rows} source=${source} use=${use} choose=${choose} />`
+    ${columns.length > 0 ? html`<fieldset class="bare" disabled=${!told}><${Preview} columns=${columns} rows=${rows} source=${source} use=${use} choose=${choose} /></fieldset>
+      ${target && told && seen.features?.names > seen.features?.fields?.length && html`<p class="soft">${target} has ${count(seen.features.names)} columns. The page knows the first ${count(seen.features.fields.length)}: check the roles of the remaining columns.</p>`}`
     : html`<${Vectors} rows=${rows} labelled=${labelled} setLabelled=${setLabelled} />`}
     ${broken.length > 0 && html`<p class="problem">${plural(broken.length, "row")} of the first ${count(rows.length + broken.length)} cannot be read. Row ${count(broken[0].number)}: ${broken[0].why}.</p>`}
     <p>${said && html`The label is <b><bdi>${said.name.slice(0, 60)}</bdi></b>: <${Listed} of=${[...new Set(said.cells.map((v) => shownLabel(labelOf(v))))].sort().map((name) => [name])} />. `}${label ? "The model learns the rows with a label, in order. Rows without a label go to the pool." : asks ? `No column is the label. ${seen?.costs ? "Decide about" : "Predict"} the rows, or send them to the pool for labelling.` : "No column is the label, so all rows go to the pool for labelling."}</p>

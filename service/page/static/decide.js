@@ -1,5 +1,5 @@
-// How a model decides: its alerts, a threshold for one of two classes, what its decisions cost, its capacities, and its
-// promise.
+// How a model decides: its alerts, a threshold for one of two classes, what its decisions cost, its capacities, its
+// novelty, and its promise.
 
 import { html, useRef, useState } from "./vendor/htm-preact.js";
 import { Alerts } from "./alerts.js";
@@ -7,19 +7,23 @@ import { ask, may, path } from "./api.js";
 import { Chart } from "./charts.js";
 import { announce, count, figure, Instead, Name, percent, plural, Problem, usePolled } from "./parts.js";
 import { Coverage } from "./promise.js";
-import { form } from "./standing.js";
+import { fold, form } from "./standing.js";
 
 const EVERY_MS = 5000, CURVE_MS = 15_000; // times between two requests for the figures, and for the curve
 
 export function Decide({ model }) {
   const [found, error, again] = usePolled(() => ask("GET", `models/${path(model)}`), EVERY_MS, [model]);
   if (!found) return html`<${Instead} title=${model} error=${error} again=${again} />`;
-  const { metrics, configuration, classes, alerts, capacity } = found, two = classes.length === 2;
+  const { metrics, configuration, classes, alerts, capacity, novelty } = found, two = classes.length === 2;
   return html`<div><h1>Decisions of <bdi>${model}</bdi></h1><${Problem} error=${error} again=${again} />
     ${alerts && may("annotator") && html`<section class="card" aria-label="Alerts"><h2>Alerts</h2><${Alerts} model=${model} classes=${classes} show=${configuration.show} again=${again} /></section>`}
     ${two && html`<${Threshold} key=${model} model=${model} configuration=${configuration} again=${again} />`}
     ${metrics.decisions && html`<${Spent} decisions=${metrics.decisions} simple=${!two} />`}
     ${capacity && html`<${Capacity} of=${capacity} />`}
+    ${novelty && html`<section class="card" aria-label="Novelty"><h2>Novelty</h2>
+      <p>An x is novel if its p-value is at most ${figure(configuration.novelty.level)}, which few of the usual x reach. The model asks about a novel x.</p>
+      <p>${novelty.compared ? `Each x is compared with a sample of ${count(novelty.compared)} x, of ${count(novelty.seen)} seen.` : `The sample is not yet large enough: ${count(novelty.seen)} x seen.`}
+        ${novelty.alarm?.flagged && html` <b class="flag">alarm</b> The inputs have changed: <a href=${fold(model, "happened")}>see what happened</a>.`}</p></section>`}
     ${metrics.promise && html`<section class="card" aria-label="Promise"><h2>Promise</h2><${Coverage} promise=${metrics.promise} /></section>`}
     ${!two && Object.entries(metrics.classes ?? {}).filter(([, it]) => it.long?.curve.length).map(([name, { long: { curve } }]) => html`
       <${PrecisionRecall} key=${name} title=${`Precision of ${name}, by recall in %`} precision=${curve.map((p) => p.precision)} recall=${curve.map((p) => p.recall)} />`)}

@@ -11,17 +11,18 @@ const NAME = "hinged-keys-";
 
 const nameOf = (label) => `class ${JSON.stringify(label)}`;
 
-export function keysOf(model, classes) {
+// kept: the keys that labels have got on this page, which it adds to: no key moves while somebody labels.
+export function keysOf(model, classes, kept) {
   let chosen = {};
   try { chosen = JSON.parse(localStorage.getItem(NAME + model)) ?? {}; } catch { chosen = {}; }
   const keys = { ...USUAL, ...Object.fromEntries(Object.entries(chosen).filter(([action]) => action in ACTIONS)) };
   const taken = new Set(Object.values(keys));
   for (const label of classes) {
-    const own = chosen[nameOf(label)] ?? ([...String(label)].length === 1 ? String(label) : null); // a label of one character is its own key
+    const own = chosen[nameOf(label)] ?? kept[nameOf(label)] ?? ([...String(label)].length === 1 ? String(label) : null); // a label of one character is its own key
     if (own && !taken.has(own)) { keys[nameOf(label)] = own; taken.add(own); }
   }
   const left = FOR_CLASSES.filter((key) => !taken.has(key));
-  for (const label of classes) keys[nameOf(label)] ??= left.shift() ?? null;
+  for (const label of classes) keys[nameOf(label)] ??= kept[nameOf(label)] = left.shift() ?? null;
   return { of: (action) => keys[action], ofClass: (label) => keys[nameOf(label)], all: keys };
 }
 

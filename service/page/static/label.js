@@ -9,7 +9,7 @@ import { Effect, useEffects } from "./effects.js";
 import { Example, Usual } from "./example.js";
 import { Guide } from "./guide.js";
 import { ACTIONS, Keys, keysOf, useKeys } from "./keys.js";
-import { announce, Name, plural, Problem, same, shownLabel, typedLabel, usePolled } from "./parts.js";
+import { announce, link, Name, plural, Problem, same, shownLabel, typedLabel, usePolled } from "./parts.js";
 import { Questions } from "./questions.js";
 import { Retraining } from "./retraining.js";
 import { form } from "./standing.js";
@@ -47,12 +47,12 @@ function Work({ model, annotator, leave }) {
   const changing = useRef(Promise.resolve()); // resolves when the last change was sent; changes are sent one after the other
   const mine = useRef(new Set()), before = useRef(null); // ids of questions answered since the page was opened; number of earlier answers
   const acts = useRef(0); // number of actions; the result of an earlier action must not hide a later message
-  const questions = useRef(null), usual = useRef(new Usual()), field = useRef();
+  const questions = useRef(null), usual = useRef(new Usual()), field = useRef(), kept = useRef({}), order = useRef([]);
   const [effects, noteEffect] = useEffects(model);
 
   const say = (what, act = acts.current) => setSaid((was) => (was && was.act > act ? was : { ...what, act }));
   useEffect(() => {
-    const made = new Questions(model, annotator, strategy, {
+    const made = new Questions(model, annotator, strategy, may("writer"), {
       changed: again,
       taken: (answer, result) => {
         say({ ...outcome(result, answer), of: answer.id }, answer.act ?? 0);
@@ -71,15 +71,17 @@ function Work({ model, annotator, leave }) {
     return () => made.close();
   }, [model, annotator, strategy]);
   useEffect(() => { if (said) announce(said.text); }, [said]);
+  useEffect(() => { look(); }, [questions.current?.conflicts.length]);
 
   before.current ??= figures?.pool.answered ?? null;
   // Show no question before the classes are known. The question's keys would do nothing.
   const now = questions.current, present = figures && now?.present, question = undoing ?? present ?? null;
   for (const { id, x } of now?.waiting ?? []) usual.current.add(id, x);
   const known = [figures, effects.figures].map((it) => it?.classes ?? []).sort((a, b) => b.length - a.length)[0]; // the newest: classes only come
-  const classes = withNew(known, more);
+  const there = withNew(known, more), classes = withNew(order.current.filter((label) => there.some((it) => same(it, label))), there);
+  order.current = classes; // the order in which the page showed them first: no button moves while somebody labels
   const declared = figures?.configuration.classes ?? null;
-  const keys = keysOf(model, known); // in the model's order, which is the same for everybody; a typed label gets its key when the model knows it
+  const keys = keysOf(model, classes, kept.current); // in the model's order, which is the same for everybody; then the typed labels
   const lease = present?.lease ?? null, first = Boolean(question) && !classes.length;
   useEffect(() => { if (first) field.current?.focus(); }, [first]); // the first label has no key
   useEffect(() => { if (lease && !undoing) announce(`Next question; ${now.waiting.length - 1} more ready`); }, [lease]);
@@ -166,6 +168,12 @@ function Work({ model, annotator, leave }) {
     const label = typedLabel(event.target.elements.label.value);
     if (label === "") return;
     setMore((was) => withNew(was, [label]));
+    if (event.submitter?.name === "only") {
+      setOpen((was) => ({ ...was, another: question.id }));
+      event.target.reset();
+      field.current.focus();
+      return;
+    }
     setOpen((was) => ({ ...was, another: null }));
     act.label(label);
   };
@@ -179,14 +187,16 @@ function Work({ model, annotator, leave }) {
       <section class=${`card question ${undoing ? "again" : ""}`} aria-label="Question">
         ${undoing && html`<p>You answered <b><${Name} of=${undoing.label} /></b>. Choose another label, or keep it with <kbd>Esc</kbd>.
           <button class="plain" onClick=${act.escape}>Keep it</button></p>`}
+        ${question?.disputed && html`<p class="soft">Annotators disagree about this example.</p>`}
         <div class="asked">${question ? html`<${Example} key=${question.id} x=${question.x} told=${question.show} show=${figures?.configuration.show} usual=${usual.current} />`
-          : figures && now?.asked ? html`<p class="soft" role="status">No question for you. ${figures.pool.size ? "Other annotators have the remaining questions, or you skipped them." : "The pool is empty. A writer fills it by importing rows without a label."}</p>`
+          : figures && now?.asked ? html`<p class="soft" role="status">No question for you. ${now.conflicts.length ? "Only conflicts of annotators are left." : figures.pool.size ? "Other annotators have the remaining questions, or you skipped them." : may("writer") ? html`The pool is empty. <a class="button main" href=${link(model, "data")}>Bring examples to label</a>` : "The pool is empty. A writer fills it by importing rows without a label."}</p>`
           : html`<p class="waiting">Loading…</p>`}</div>
         <div class="answers" role="group" aria-label="Answers">${classes.map((label) => html`
           <button key=${shownLabel(label)} disabled=${none} class=${undoing && same(undoing.label, label) ? "given" : ""} onClick=${() => act.label(label)}>
             <${Name} of=${label} cut=${200} />${keys.ofClass(label) && html` <kbd aria-hidden="true">${keys.ofClass(label)}</kbd>`}</button>`)}
-          ${figures && !declared && ((question && open.another === question.id) || !classes.length ? html`<form class="row" onSubmit=${typed}><label>Label <input ref=${field} name="label" autocomplete="off" maxlength="256" /></label><button disabled=${none}>Use this label</button>${!classes.length && html`<small>No label is known yet. Type its name; from then on it has a button.</small>`}</form>`
+          ${question && figures && !declared && (open.another === question.id || !classes.length ? html`<form class="row" onSubmit=${typed}><label>Label <input ref=${field} name="label" autocomplete="off" maxlength="256" /></label><button>Use this label</button><button name="only">Only add it</button></form>`
             : button("another", { disabled: none }))}</div>
+        ${first && html`<p class="soft">Nothing is labelled yet. Type what this example is, or first add each label that you need: each gets a button and a key. The model learns from each answer, predicts as soon as it knows two labels, and then asks for the examples that teach it most.</p>`}
         <div class="actions">${button("skip", { disabled: none || undoing })}${button("skipAll", { disabled: none || undoing })}
           ${button("unsure", { disabled: none || undoing || now.waiting.length < 2 })}${button("undo", { disabled: undoing || !given.length })}
           ${button("why", { disabled: none, "aria-expanded": question?.id === open.why })}${button("help")}</div>
@@ -201,7 +211,7 @@ function Work({ model, annotator, leave }) {
       <${Conflicts} model=${model} figures=${figures} settled=${(id) => { now?.drop(id); say({ text: `${id.slice(0, 80)} is settled` }); look(); }} />
       ${figures && html`<${Guide} model=${model} guide=${figures.configuration.labels?.guide} changed=${look} />`}
       <${Effect} model=${model} figures=${figures} effects=${effects} given=${mine.current.size} before=${before.current ?? 0} />
-      <${Answers} model=${model} annotator=${annotator} changes=${changes} disabled=${Boolean(undoing)}
+      <${Answers} model=${model} annotator=${annotator} changes=${changes} given=${given} show=${figures?.configuration.show} disabled=${Boolean(undoing)}
         pick=${(answered) => setUndoing(answered)} gone=${(id) => setGiven((was) => was.filter((g) => g.id !== id))} />
       <section class="card"><h2>Settings</h2>
         <label>Questions <select value=${strategy} onChange=${(e) => setStrategy(e.target.value)}>${Object.entries(STRATEGIES).map(([name, word]) => html`<option value=${name}>${word}</option>`)}</select></label>

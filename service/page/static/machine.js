@@ -26,14 +26,12 @@ export function Machine({ figures, curve, more }) {
       <section class="card"><h3>Certificate</h3><table><tbody>${Object.entries(figures.certificate).map(([name, value]) => html`
         <tr><th scope="row">${CERTIFICATE[name] ?? name.replaceAll("_", " ")}</th><td class="number">${figure(value)}</td></tr>`)}</tbody></table></section>
     </div>
-    ${figures.arms && html`<${Race} arms=${figures.arms} goal=${figures.configuration.goal} />`}`;
+    ${figures.arms && html`<${Race} arms=${figures.arms} />`}`;
 }
 
-// goal: what the race follows, if it is not the accuracy.
-function Race({ arms, goal }) {
-  const judged = { balanced: "balanced accuracy", cost: "cost avoided" }[goal] ?? "accuracy";
+function Race({ arms }) {
   return html`<section><h3>Race</h3><div class="scroll" tabindex="0" role="group" aria-label="Arms of the race"><table>
-    <thead><tr><th>solver</th><th>kernel</th><th>C</th><th>gamma</th><th>half-life</th><th>${judged} (fading)</th><th>points</th><th>share</th><td></td></tr></thead>
+    <thead><tr><th>solver</th><th>kernel</th><th>C</th><th>gamma</th><th>half-life</th><th>${arms[0].counts} (fading)</th><th>points</th><th>share</th><td></td></tr></thead>
     <tbody>${arms.map((arm) => html`<tr>
       <td>${arm.solver}</td><td>${arm.kernel}</td><td class="number">${figure(arm.C)}</td><td class="number">${arm.gamma === null ? "" : figure(arm.gamma)}</td>
       <td class="number">${arm.half_life === null ? "none" : count(arm.half_life)}</td>

@@ -15,6 +15,7 @@ import { Segments } from "./segments.js";
 import { standing, steps, suspectsOf, usualClass } from "./standing.js";
 
 const SOURCES = ["streamed", "queried", "random"];
+const GOALS = { balanced: "Balanced accuracy", cost: "Cost of a decision" }; // goals with a figure of their own
 const SUSPECTS_MS = 30_000; // time between two requests for suspects
 
 // fold, part: the fold that the address names, and the part of the settings; the view opens both.
@@ -29,6 +30,8 @@ export function Model({ model, fold, part }) {
     .map((m) => ({ ...m, text: m.text.split(":")[0], at: overTime ? m.at_ms / 1000 : m.examples }));
   const more = { marks, time: overTime }, usual = usualClass(metrics.confusion);
   const sources = SOURCES.filter((name) => curve[name].some((v) => v !== null));
+  const goal = curve.goal.some((v) => v !== null) && figures.configuration.goal, always = Object.entries(metrics.decisions?.always ?? {}).sort((a, b) => a[1] - b[1])[0];
+  const base = goal !== "cost" ? usual && ["usual class, now", goal ? 1 / metrics.confusion.window.filter((row) => row.some(Boolean)).length : usual.share] : always && [`always ${always[0]}, since the costs were set`, always[1]];
   const said = standing({ figures, history, suspects });
   return html`<div>
     <div class="row"><h1><bdi>${model}</bdi></h1>
@@ -46,13 +49,13 @@ export function Model({ model, fold, part }) {
         <li key=${text}><a class=${`button ${i ? "" : "main"}`} href=${href}>${text}</a></li>`)}</ul></section>
     <div><${Warnings} of=${[...(metrics.warning ? [metrics.warning] : []), ...(figures.features?.warnings ?? [])]} /></div>
     <div><${Jobs} jobs=${figures.jobs} /></div>
-    <div class="grid"><${Chart} title="Accuracy" asPercent=${true} ...${more} data=${[x, curve.accuracy, ...(usual ? [curve.accuracy.map(() => usual.share)] : [])]}
-      series=${[{ name: "newest 1,000", k: 1 }, ...(usual ? [{ name: "usual class, now", k: 2, dash: [6, 4] }] : [])]} /></div>
+    <div class="grid"><${Chart} title=${goal ? GOALS[goal] : "Accuracy"} asPercent=${goal !== "cost"} ...${more} data=${[x, goal ? curve.goal : curve.accuracy, ...(base ? [x.map(() => base[1])] : [])]}
+      series=${[{ name: "newest 1,000", k: 1 }, ...(base ? [{ name: base[0], k: 2, dash: [6, 4] }] : [])]} /></div>
     <${Fold} name="classes" title="By class" wanted=${fold} said=${figures.classes.length ? plural(figures.classes.length, "label") : ""}>
       <${Confusion} confusion=${metrics.confusion} /><${ByClass} figures=${metrics.classes} classes=${figures.classes} />
       <p class="soft"><a href=${link(model, "decide")}>Thresholds, curves and costs of decisions</a></p></${Fold}>
     ${metrics.segments && html`<${Fold} name="segments" title="Segments" wanted=${fold} said=${Object.keys(metrics.segments).join(", ")}><${Segments} segments=${metrics.segments} /></${Fold}>`}
-    <${Fold} name="columns" title="Columns" wanted=${fold}><${Columns} model=${model} /></${Fold}>
+    <${Fold} name="columns" title="Columns" wanted=${fold}><${Columns} model=${model} names=${figures.features?.names ?? figures.configuration.features.dim} /></${Fold}>
     <${Fold} name="probabilities" title="Probabilities" wanted=${fold} said=${metrics.window.log_loss === null ? "" : `log loss ${figure(metrics.window.log_loss)}`}>
       <div class="grid"><${Chart} title="Log loss" data=${[x, curve.log_loss]} ...${more} series=${[{ name: "newest 1,000", k: 1 }]} /><${Reliability} bins=${metrics.reliability} /></div></${Fold}>
     <${Fold} name="happened" title="Drift and events" wanted=${fold} said=${history.marks.length ? plural(history.marks.length, "event") : ""}>
@@ -63,7 +66,7 @@ export function Model({ model, fold, part }) {
         ...${more} at=${(n) => (overTime ? near(curve, n, "examples").at_ms / 1000 : n)} />`}
       ${inputs && history.input_alarm && html`<${AlarmPath} title="How close to an alarm about inputs" path=${history.input_alarm} level=${inputs.level} of="x seen" />`}</${Fold}>
     ${rivals.length > 0 && html`<${Fold} name="challengers" title="Challengers" wanted=${fold} shown=${true} said=${plural(rivals.length, "challenger")}>
-      <${Rivals} history=${history} overTime=${overTime} more=${more} /><${Challengers} model=${model} shadows=${shadows} again=${again} /></${Fold}>`}
+      <${Rivals} history=${history} figure=${goal ? "goal" : "accuracy"} asPercent=${goal !== "cost"} overTime=${overTime} more=${more} /><${Challengers} model=${model} shadows=${shadows} again=${again} /></${Fold}>`}
     <${Fold} name="settings" title="Settings" wanted=${fold}><${Configuration} model=${model} part=${part} classes=${figures.classes} configuration=${figures.configuration} changed=${again} /></${Fold}>
     <${Fold} name="machine" title="Machine" wanted=${fold} said=${`${count(figures.support_vectors)} support vectors, ${(figures.memory_bytes / 2 ** 20).toFixed(1)} MiB`}>
       <${Machine} figures=${figures} curve=${{ ...curve, x }} more=${more} /></${Fold}>
@@ -76,11 +79,11 @@ function AlarmPath({ path, level, at = (n) => n, ...more }) {
     series=${[{ name: "martingale, log10", k: 1 }, { name: "alarm", k: 2, dash: [6, 4] }]} />`;
 }
 
-// The curves of the champion and of the challengers that have learned something.
-function Rivals({ history, overTime, more }) {
-  const x = overTime ? "time" : "examples", timed = (c) => ({ ...c, time: c.at_ms.map((ms) => ms / 1000), y: c.accuracy });
+// The curves of the champion and of the challengers that have learned something. figure: of the curves.
+function Rivals({ history, figure, asPercent, overTime, more }) {
+  const x = overTime ? "time" : "examples", timed = (c) => ({ ...c, time: c.at_ms.map((ms) => ms / 1000), y: c[figure] });
   const rivals = Object.entries(history.shadows).filter(([, c]) => c.position.length).map(([name, c]) => ({ name, ...timed(c) }));
-  return rivals.length > 0 && html`<${Chart} title="Champion and challengers" asPercent=${true} ...${more} data=${joined([timed(history.curve), ...rivals], x)}
+  return rivals.length > 0 && html`<${Chart} title="Champion and challengers" asPercent=${asPercent} ...${more} data=${joined([timed(history.curve), ...rivals], x)}
     series=${[{ name: "champion", k: 1 }, ...rivals.map((r, i) => ({ name: r.name, k: (i % 5) + 2 }))]} />`;
 }
 

@@ -2,7 +2,7 @@
 
 import { html } from "./vendor/htm-preact.js";
 import { ORDERS } from "./dates.js";
-import { percent, Warnings } from "./parts.js";
+import { Listed, percent, Warnings } from "./parts.js";
 import { SEPARATORS } from "./read.js";
 
 const SHOWN = 8; // number of rows in the preview
@@ -31,12 +31,15 @@ export function Preview({ columns, rows, source, use, choose }) {
 
 // The columns from which a model learns little. A click leaves a column out, or brings it back.
 function Useless({ columns, use }) {
-  const found = columns.flatMap((c, i) => (c.useless && !["label", "id", "text"].includes(c.use) ? [[c, i]] : []));
-  return found.length > 0 && html`<ul class="warnings" aria-label="Columns to leave out">${found.map(([c, i]) => html`<li key=${c.name}>
+  const found = columns.flatMap((c, i) => (c.useless && !c.unused && !["label", "id", "text"].includes(c.use) ? [[c, i]] : []));
+  const unused = columns.flatMap((c, i) => (c.unused && c.use === "leave" ? [[c, i]] : [])), named = columns.some((c) => c.use === "id");
+  const id = (c, i) => c.useless === "unlike" && !named && html` <button class="plain" onClick=${() => use(i, "id")}>${c.unused ? `${cut(c.name)} is the id` : "It is the id"}</button>`;
+  return html`${unused.length > 0 && html`<p class="soft">The model does not use <${Listed} of=${unused.map(([c]) => [c.name])} />.${unused.map(([c, i]) => id(c, i))}</p>`}
+    ${found.length > 0 && html`<ul class="warnings" aria-label="Columns to leave out">${found.map(([c, i]) => html`<li key=${c.name}>
     <bdi>"${cut(c.name)}"</bdi> ${c.useless === "unlike" ? "has another text in nearly every row" : `is missing in ${percent(c.missing, 0)} of the rows`}${c.use === "leave" ? ", so it is left out. " : ". "}
     ${c.use === "leave" ? html`<button class="plain" onClick=${() => use(i, c.useless === "unlike" ? "category" : "feature")}>Use ${cut(c.name)}</button>
-      ${c.useless === "unlike" && !columns.some((other) => other.use === "id") && html` <button class="plain" onClick=${() => use(i, "id")}>It is the id</button>`}`
-      : html`<button class="plain" onClick=${() => use(i, "leave")}>Leave out ${cut(c.name)}</button>`}</li>`)}</ul>`;
+      ${id(c, i)}`
+      : html`<button class="plain" onClick=${() => use(i, "leave")}>Leave out ${cut(c.name)}</button>`}</li>`)}</ul>`}`;
 }
 
 // How the file is read: what separates cells and which texts are missing, and numbers and dates where the cells leave a

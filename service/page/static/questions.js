@@ -10,11 +10,13 @@ const LEAVING_S = 10; // seconds that leases last after the page is left; a relo
 const NOTHING_MS = 3000; // milliseconds to wait before asking again if the pool has no question
 
 export class Questions {
+  // settles: whether the annotator settles conflicts, which are then no questions.
   // Calls changed() when the view must be drawn again, taken(answer, result) when the server has accepted an answer,
   // and refused(answer, error) when the server has finally refused an answer.
-  constructor(model, annotator, strategy, { changed, taken, refused }) {
-    Object.assign(this, { model, annotator, strategy, changed, taken, refused });
+  constructor(model, annotator, strategy, settles, { changed, taken, refused }) {
+    Object.assign(this, { model, annotator, strategy, settles, changed, taken, refused });
     this.waiting = []; // questions that are fetched and not yet answered; the first question is on the screen
+    this.conflicts = []; // questions that the annotator settles as conflicts; nobody else gets their leases
     this.later = new Set(); // leases of questions that the annotator postponed
     this.done = new Set(); // leases of questions that were answered, skipped or returned
     this.skips = new Map(); // by lease: the current request to skip the question or to undo the skip
@@ -35,6 +37,8 @@ export class Questions {
 
   get present() { return this.waiting[0] ?? null; }
 
+  get held() { return [...this.waiting, ...this.conflicts]; }
+
   async fill() {
     if (this.fetching || this.ended || this.waiting.length > AHEAD) return;
     this.fetching = true;
@@ -42,19 +46,22 @@ export class Questions {
       // `held` names the leases of this tab, and the server repeats only these. Other tabs of the annotator have other
       // leases.
       const body = {
-        n: 1 + AHEAD, annotator: this.annotator, strategy: this.strategy, lease_s: LEASE_S, request_id: random(),
-        held: [...this.waiting.map((q) => q.lease), ...this.before],
+        n: 1 + AHEAD + this.conflicts.length, annotator: this.annotator, strategy: this.strategy, lease_s: LEASE_S, request_id: random(),
+        held: [...this.held.map((q) => q.lease), ...this.before],
       };
       const { queries } = await insist("POST", `models/${path(this.model)}/queries`, body, (error) => this.#say(error), () => this.ended);
       const held = new Set(this.waiting.map((q) => q.lease)), going = new Set(this.outbox.map((answer) => answer.id));
       const found = queries.filter((q) => !held.has(q.lease) && !this.done.has(q.lease) && !going.has(q.id));
       if (this.ended) { for (const q of found) this.#release(q.lease); return; }
-      this.waiting.push(...found);
+      const before = this.conflicts.length;
+      this.waiting.push(...found.filter((q) => !(this.settles && q.disputed)));
+      this.conflicts = found.filter((q) => this.settles && q.disputed); // the server repeats those that are held
       if (this.before.length) this.#beat(); // `#leave` has shortened these leases
       this.before = [];
       this.error = null;
       this.asked = true;
-      if (!this.waiting.length) setTimeout(() => this.fill(), NOTHING_MS);
+      if (this.conflicts.length > before) setTimeout(() => this.fill()); // conflicts took the place of questions
+      else if (!this.waiting.length) setTimeout(() => this.fill(), NOTHING_MS);
     } catch (error) {
       if (!this.ended) { this.error = error; setTimeout(() => this.fill(), NOTHING_MS); }
     } finally {
@@ -65,10 +72,7 @@ export class Questions {
 
   // Leave out a question that a writer has settled.
   drop(id) {
-    const gone = this.waiting.filter((q) => q.id === id);
-    for (const { lease } of gone) this.done.add(lease);
-    this.waiting = this.waiting.filter((q) => q.id !== id);
-    if (gone.length) this.fill();
+    for (const { lease } of this.held.filter((q) => q.id === id)) this.#drop(lease);
   }
 
   // Answer the question on the screen. The next question is shown at once, and the answer is sent in the background.
@@ -143,15 +147,15 @@ export class Questions {
   // Return all questions to the pool.
   close() {
     if (!this.#end()) return;
-    for (const { lease } of this.waiting) this.#release(lease);
+    for (const { lease } of this.held) this.#release(lease);
   }
 
   // The page is being closed or reloaded; the page cannot know which. Its leases end soon, unless a reloaded page
   // renews them.
   #leave() {
-    if (!this.#end() || !this.waiting.length) return;
-    try { sessionStorage.setItem(this.#leases, JSON.stringify(this.waiting.map((q) => q.lease))); } catch { /* full */ }
-    for (const { lease } of this.waiting) this.#renew(lease, LEAVING_S, { keepalive: true }).catch(() => {});
+    if (!this.#end() || !this.held.length) return;
+    try { sessionStorage.setItem(this.#leases, JSON.stringify(this.held.map((q) => q.lease))); } catch { /* full */ }
+    for (const { lease } of this.held) this.#renew(lease, LEAVING_S, { keepalive: true }).catch(() => {});
   }
 
   // The leases that #leave has stored. Reading removes them, so that a copy of the tab does not find them.
@@ -212,7 +216,7 @@ export class Questions {
   }
 
   async #beat() {
-    for (const { lease } of [...this.waiting]) {
+    for (const { lease } of this.held) {
       try {
         if (!this.skips.has(lease)) await this.#renew(lease, LEASE_S);
       } catch (error) {
@@ -229,6 +233,7 @@ export class Questions {
   // Remove a question whose lease this annotator has lost.
   #drop(lease) {
     this.waiting = this.waiting.filter((q) => q.lease !== lease);
+    this.conflicts = this.conflicts.filter((q) => q.lease !== lease);
     this.done.add(lease);
     this.changed();
     this.fill();

@@ -212,15 +212,15 @@ export function guess(names, rows, { kind, missing: words }) {
   return columns;
 }
 
-// The columns for a model that exists: what it has learned as a feature stays a feature, and a model of texts alone
-// takes the column with the longest texts.
+// The columns for a model that exists: what it has learned as a feature stays a feature, nothing warns of a column that
+// it never used, and a model of texts alone takes the column with the longest texts.
 export function known(columns, form, features) {
   if (form === "text") {
     const [text] = columns.filter((c) => c.type === "text" && !["id", "label"].includes(c.use)).sort((a, b) => b.perCell - a.perCell);
-    return columns.map((c) => (text && !["id", "label"].includes(c.use) ? { ...c, use: c === text ? "text" : "leave" } : c));
+    return columns.map((c) => (text && !["id", "label"].includes(c.use) ? { ...c, use: c === text ? "text" : "leave", unused: c !== text } : c));
   }
   const names = new Set([...(features?.fields ?? []).map((field) => field.name), ...(features?.texts ?? [])]);
-  return columns.map((c) => (["label", "leave"].includes(c.use) && names.has(c.name) ? { ...c, use: "feature" } : c));
+  return columns.map((c) => (["label", "leave"].includes(c.use) && names.has(c.name) ? { ...c, use: "feature" } : c.use === "leave" && names.size ? { ...c, unused: true } : c));
 }
 
 // The columns as their cells are read: `comma` (the decimals of a number follow a comma), `order` (which part of a date

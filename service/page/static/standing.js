@@ -103,7 +103,7 @@ export function standing({ figures, history, suspects }) {
   if (novelty?.alarm?.flagged) also.unshift(`alarm at x number ${count(novelty.alarm.last_at)}: the inputs have changed`);
   if (!examples) return { first: novelty?.seen ? `${count(novelty.seen)} x seen, and no label learned yet` : "This model has learned nothing yet", more: "", rest: also };
   if (window.accuracy === null) return { first: `${plural(examples, "example")} learned`, more: ", and no prediction to judge yet", rest: also };
-  const rest = [], usual = usualClass(metrics.confusion), past = history && earlier(history);
+  const rest = figures.configuration?.goal === "balanced" ? [`in ${percent(window.balanced_accuracy)} if each class counts the same`] : [], usual = usualClass(metrics.confusion), past = history && earlier(history);
   if (usual) rest.push(beatsUsual(metrics) ? `always guessing ${quoted(usual.label)} would be right in ${percent(usual.share)}` : `no better than always guessing ${quoted(usual.label)} (${percent(usual.share)})`);
   const rare = rarest(metrics.confusion);
   if (usual && rare && !beatsUsual(metrics)) rest.push(`it finds ${count(rare.found)} of ${count(rare.examples)} examples of ${quoted(rare.label)}`);
@@ -149,8 +149,10 @@ export function steps({ model, figures, suspects, shadows }) {
   if (!examples) add("writer", "Bring data from a file", link(model, "data"));
   if (pool.size) add("annotator", `Label ${plural(pool.size, "question")}`, link(model, "label"));
   if ((!beatsUsual(metrics) || metrics.warning) && !configuration.costs) add("admin", "Say what each error costs", form(model, "costs"));
-  if (suspects) add("writer", `Check ${suspectLabels(suspects)}`, link(model, "suspects"));
+  const check = () => suspects && add("writer", `Check ${suspectLabels(suspects)}`, link(model, "suspects")), noisy = suspects > SUSPECTS_MAX; // of many, most are noise
+  if (!noisy) check();
   if (examples) add("writer", "Predict or add a file", link(model, "data"));
+  if (noisy) check();
   add("reader", "Use it by code", fold(model, "code"));
   return found;
 }

@@ -89,6 +89,13 @@ def test_an_alert_leaves_when_it_is_acknowledged_labelled_or_forgotten(ask):
             if event["position"] == answer["position"]:
                 break
         assert heard == [("alerted", len(ids)), ("acknowledged", 1)]
+        before = {alert["id"]: alert for alert in client.alerts("leaving")["alerts"]}
+        again = client.acknowledge("leaving", [first, "unknown", second], reopen=True)
+        assert (again["acknowledged"], again["waiting"]) == (1, len(ids))
+        assert client.acknowledge("leaving", first, reopen=True)["position"] == again["position"]
+        listed = {alert["id"]: alert for alert in client.alerts("leaving")["alerts"]}
+        assert (set(listed), {given: listed[given] for given in before}) == (set(ids), before)
+        client.acknowledge("leaving", first)
         client.learn("leaving", {"id": second, "y": "fraud"})
         client.wait(client.forget("leaving", third))
         assert {alert["id"] for alert in client.alerts("leaving")["alerts"]} == set(ids[3:])
@@ -167,7 +174,9 @@ def test_a_labelled_example_raises_no_further_alert(ask):
         assert (after["alerts"], after["capacity"]) == (before["alerts"], before["capacity"])
 
 
-@pytest.mark.parametrize("body", [{}, {"ids": []}, {"ids": "p1"}, {"ids": [1]}, {"ids": ["a"], "who": "b"}])
+@pytest.mark.parametrize(
+    "body", [{}, {"ids": []}, {"ids": "p1"}, {"ids": [1]}, {"ids": ["a"], "who": "b"}, {"ids": ["a"], "reopen": 1}]
+)
 @pytest.mark.usefixtures("model")
 def test_an_invalid_acknowledgement_is_refused(ask, body):
     refusal(ask("POST", "/models/alerting/alerts/acknowledge", json=body), 422, "invalid")
@@ -188,7 +197,6 @@ def test_alerts_survive_a_kill_and_no_byte_of_a_forgotten_alert_stays(tmp_path):
         again = client.alerts("m")
         assert again == whole
         client.acknowledge("m", [again["alerts"][-1]["id"], acknowledged])
-        client.learn("m", marked[1] | {"y": "fraud"})
         for given in (waiting, acknowledged):
             client.wait(client.forget("m", given))
         assert marked[2]["id"] in {alert["id"] for alert in client.alerts("m")["alerts"]}

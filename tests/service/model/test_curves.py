@@ -14,7 +14,17 @@ from hinged.service.commands.figures import curves_of
 from hinged.service.data.configuration import parse_configuration
 from hinged.service.data.examples import to_inputs
 from hinged.service.data.parameters import SOLVER_NAMES
-from hinged.service.model.curves import FIGURES, MARKED, PART, PAUSE_MS, POINTS_MAX, WHERE, Curves, LearningCurve
+from hinged.service.model.curves import (
+    FIELDS,
+    FIGURES,
+    MARKED,
+    PART,
+    PAUSE_MS,
+    POINTS_MAX,
+    WHERE,
+    Curves,
+    LearningCurve,
+)
 from hinged.service.model.events.learning import PredictionsMade, TrainingFinished
 from hinged.service.model.events.states import ModelRolledBack
 from hinged.service.model.model import Model
@@ -208,3 +218,23 @@ def test_a_finishing_step_adds_one_present_point():
     at = model.position
     model.apply(at + 1, PredictionsMade([], model.at_ms + 1000))
     assert curves_of(model, at)["curve"]["position"] == []
+
+
+@pytest.mark.parametrize(
+    ("goal", "expected"),
+    [
+        ({"goal": "balanced"}, lambda metrics, _: metrics.figures()["window"]["balanced_accuracy"]),
+        ({"goal": "cost", "costs": {"a": {"b": 9}}}, lambda metrics, costs: np.nanmean(metrics.costs_of_newest(costs))),
+        ({}, lambda *_: None),
+    ],
+)
+def test_a_curve_has_the_figure_of_the_models_goal(goal, expected):
+    model = new_model(kernel={"type": "rbf"}, **goal)
+    for k in range(12):
+        learn(model, stream(10, seed=k))
+    restored = Model.restore("m", model.snapshot(), **SIZES)
+    for of in (model, restored):
+        curve = curves_of(of, 0)["curve"]["goal"]
+        assert curve[-1] == (pytest.approx(found) if (found := expected(of.metrics, goal.get("costs"))) else None)
+        assert of.curves.own.points == model.curves.own.points
+    assert model.curves.state()[1]["own"].shape[1] == len(FIELDS) - (not goal)
