@@ -240,4 +240,5 @@ class Sender:
             raise httpx.ReadError(str(error)) from error
         finally:
             line.abort()
-        return httpx.Response(answer.parser.get_status_code(), headers=answer.headers, content=answer.body)
+        status, sent = answer.parser.get_status_code(), httpx.Request(method, url)
+        return httpx.Response(status, headers=answer.headers, content=answer.body, request=sent)

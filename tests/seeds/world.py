@@ -17,6 +17,7 @@ import random
 import secrets
 import sys
 import time
+import warnings
 from asyncio import base_events
 from contextlib import ExitStack, contextmanager
 from heapq import heappop, heappush
@@ -241,7 +242,8 @@ class World:
     def _end(self):
         self.over = True
         logging.disable()  # what is torn down may complain
-        with mock.patch.object(sys, "unraisablehook"):
+        unstarted = warnings.catch_warnings(action="ignore", category=RuntimeWarning)  # coroutines without a first step
+        with mock.patch.object(sys, "unraisablehook"), unstarted:
             for task in asyncio.all_tasks(self.loop):
                 task._log_destroy_pending = False
             for fiber in [*self.fibers]:
