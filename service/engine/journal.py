@@ -83,11 +83,21 @@ class Journal:
         self._key = signing_key(settings.receipt_key)
         self.along: list[Made] = []  # predictions to be written with the next append
         self._along_ms = 0
+        self._lead_ms = 0  # by how much the log's time is ahead of the monotonic clock; 0 unless the clock is behind
         self._told_of_loss = False
 
     def now_ms(self) -> int:
-        """Return the milliseconds since 1970. Within a log the time never decreases, even if the clock is set back."""
-        return max(time.time_ns() // 1_000_000, self.model.at_ms)
+        """Return the milliseconds since 1970. Within a log the time never decreases: it runs on from the newest event
+        as long as the clock is behind that event.
+        """
+        clock, newest = time.time_ns() // 1_000_000, self.model.at_ms
+        if clock >= newest:
+            self._lead_ms = 0
+            return clock
+        steady = round(1000 * time.monotonic())
+        now = max(newest, steady + self._lead_ms)
+        self._lead_ms = now - steady
+        return now
 
     # -- writing --------------------------------------------------------------------------------------------------
 

@@ -7,7 +7,7 @@ therefore survives a crash.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
 from hinged.answers import JobKind, JobStage
@@ -69,8 +69,8 @@ class Jobs:
                 job.state, job.result, job.error = "failed" if error else "done", result, error
 
     def state(self) -> list[dict[str, Any]]:
-        """Return all jobs as facts."""
-        return [asdict(job) for job in self]
+        """Return all jobs as facts, which share memory with the jobs."""
+        return [{name: getattr(job, name) for name in Job.__slots__} for job in self]
 
     def load(self, facts: list[dict[str, Any]]) -> None:
         """Restore the jobs from a result of `state`."""

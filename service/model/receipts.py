@@ -87,9 +87,10 @@ class Tree:
     def known(self) -> dict[tuple[int, int], bytes]:
         """Return the peaks by the range of leaves below them."""
         found, begin = {}, 0
-        for peak, power in zip(self.peaks, reversed([n for n in range(64) if self.size >> n & 1]), strict=True):
-            found[begin, begin + (1 << power)] = peak
-            begin += 1 << power
+        for peak in self.peaks:
+            end = begin + (1 << (self.size - begin).bit_length() - 1)
+            found[begin, end] = peak
+            begin = end
         return found
 
 

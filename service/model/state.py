@@ -142,6 +142,10 @@ class State:
 
     def snapshot(self) -> bytes:
         """Return the whole state as one frame."""
+        return encode(SNAPSHOT, *self.contents(), long=True)
+
+    def contents(self) -> tuple[dict[str, Any], dict[str, Array]]:
+        """Return the facts and arrays of a snapshot. They may share memory with the state."""
         facts: dict[str, Any] = {
             "format": FORMAT,
             "position": self.position,
@@ -175,7 +179,7 @@ class State:
         for name, shadow in self.shadows.items():
             facts["shadows"][name], part_arrays = shadow.state()
             arrays |= {f"shadows.{name}/{key}": array for key, array in part_arrays.items()}
-        return encode(SNAPSHOT, facts, arrays, long=True)
+        return facts, arrays
 
     def _parts(self) -> dict[str, Any]:
         """Return the parts that have their own facts and arrays."""

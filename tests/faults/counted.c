@@ -2,7 +2,8 @@
 
    The file in COUNTED is a `struct counted`, which the program and its children share. While it is armed, calls are
    counted by kind. Call `nth` of the kind `kind` fails, and so do all later calls unless `once` is set. Calls that
-   concern files count only below the folder in COUNTED_FILES, calls that concern sockets only for TCP. */
+   concern files count only below the folder in COUNTED_FILES, calls that concern sockets only for TCP. A call for the
+   time of day does not fail: BACK is an hour before the time, STILL the time of the call before, AHEAD ten years later. */
 
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -18,16 +19,18 @@
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/time.h>
 #include <sys/types.h>
 #include <sys/uio.h>
+#include <time.h>
 #include <unistd.h>
 
 #define REAL(name) ((__typeof__(&name))dlsym(RTLD_NEXT, #name))
 
-enum kind { OPEN, READ, WRITE, SYNC, NAME, TRUNCATE, ALLOCATE, ACCEPT, RECEIVE, SEND, THREAD, CONNECT, SMALL, KINDS };
+enum kind { OPEN, READ, WRITE, SYNC, NAME, TRUNCATE, ALLOCATE, ACCEPT, RECEIVE, SEND, THREAD, CONNECT, SMALL, BACK, STILL, AHEAD, KINDS };
 static const int ERRORS[KINDS] = {EMFILE, EIO, ENOSPC, EIO, EIO, EIO, ENOMEM, EMFILE, ECONNRESET, EPIPE, EAGAIN, ECONNREFUSED, ENOMEM};
 
-struct counted { int64_t armed, kind, nth, once, failed, counts[KINDS]; };
+struct counted { int64_t armed, kind, nth, once, failed, counts[KINDS], told_ns; };
 
 /* Allocations of this many bytes are ALLOCATE, smaller ones are SMALL: most of them are Python's own. */
 #define LARGE 65536
@@ -135,6 +138,38 @@ int connect(int file, const struct sockaddr *address, socklen_t size) { return a
 int pthread_create(pthread_t *thread, const pthread_attr_t *how, void *(*begin)(void *), void *given)
 {
     return fails(THREAD) ? EAGAIN : REAL(pthread_create)(thread, how, begin, given);
+}
+
+#define YEARS_S (10LL * 365 * 24 * 3600)
+#define IN_NS 1000000000LL
+
+static int64_t told_ns(int64_t now_ns)
+{
+    struct counted *now = counted();
+    int back = fails(BACK), still = fails(STILL), ahead = fails(AHEAD);
+    if (!now) return now_ns;
+    if (still && now->told_ns) return now->told_ns;
+    return now->told_ns = now_ns - (back ? 3600 * IN_NS : 0) + (ahead ? YEARS_S * IN_NS : 0);
+}
+
+int clock_gettime(clockid_t clock, struct timespec *time)
+{
+    int result = REAL(clock_gettime)(clock, time);
+    if (result == 0 && clock == CLOCK_REALTIME) {
+        int64_t told = told_ns(time->tv_sec * IN_NS + time->tv_nsec);
+        time->tv_sec = told / IN_NS;
+        time->tv_nsec = told % IN_NS;
+    }
+    return result;
+}
+
+int gettimeofday(struct timeval *restrict time, void *restrict zone)
+{
+    int result = REAL(gettimeofday)(time, zone);
+    int64_t told = told_ns(time->tv_sec * IN_NS + time->tv_usec * 1000);
+    time->tv_sec = told / IN_NS;
+    time->tv_usec = told % IN_NS / 1000;
+    return result;
 }
 
 /* dlsym itself allocates, so these call the C library under its other names. */

@@ -4,7 +4,8 @@
 
 A short history runs on a server: it starts, creates models, learns, is killed and starts again, corrects, forgets,
 labels, takes snapshots, and stops. A library (counted.c) counts the calls of each kind. Then the history is repeated,
-and call n of a kind fails: once, or together with all later calls until the client has seen an error. The results are:
+and call n of a kind fails: once, or together with all later calls until the client has seen an error. A call for the
+time of day gets a wrong time instead: an hour back, the same as before, or ten years ahead. The results are:
 
 runs        Number of histories with a fault.
 faults      Number of histories in which a call did fail; a later history may make fewer calls than the first.
@@ -14,6 +15,7 @@ hung        Number of requests without an answer for 20 s, and of servers that d
 unclear     Number of answers that are no documented error, and of tracebacks in the log.
 kept        Number of servers that kept files or threads open after the fault.
 unequal     Number of stores whose state differs, depending on whether it is read from a snapshot or from the log alone.
+early       Number of logs with an event whose time is before the time of the event before it.
 """
 
 import argparse
@@ -45,7 +47,8 @@ from tests.helpers.server import PLAIN, RunningServer, ended, eventually, wait_f
 from tests.helpers.states import digest_of, load_model
 
 DISK = ("open", "read", "write", "sync", "name", "truncate")
-KINDS = (*DISK, "allocate", "accept", "receive", "send", "thread", "connect", "small")
+CLOCK = ("back", "still", "ahead")
+KINDS = (*DISK, "allocate", "accept", "receive", "send", "thread", "connect", "small", *CLOCK)
 ERRORS = {"unavailable", "store_unavailable", "queue_full"}
 UNFORESEEN = {
     "allocate": "MemoryError",
@@ -70,6 +73,7 @@ class Counted(ctypes.Structure):
     _fields_ = (
         *((name, ctypes.c_int64) for name in ("armed", "kind", "nth", "once", "failed")),
         ("counts", ctypes.c_int64 * len(KINDS)),
+        ("told_ns", ctypes.c_int64),
     )
 
 
@@ -260,11 +264,13 @@ class History:
                     self.results["lost"] += len(learned)
                     continue
                 state, found = load_model(store, name, **SIZES), Counter(ids_of(store, name))
+                times = [event.at_ms for event in events_of(store, name) if event.at_ms]
                 store.snapshots = lambda _: []
                 folded = load_model(store, name, **SIZES)
             self.results["lost"] += len(learned.keys() - found.keys())
             self.results["twice"] += len(found.keys() - self.sent) + sum(found.values()) - len(found)
             self.results["unequal"] += digest_of(state) != digest_of(folded)
+            self.results["early"] += times != sorted(times)
 
     def compare(self):
         """Compare what the server says about the examples with what was acknowledged."""
@@ -286,10 +292,13 @@ def is_at_rest(pids):
     return files <= FILES_MAX and threads <= THREADS_MAX
 
 
+def events_of(store, name):
+    return (decode_event(record.kind, record.payload) for _, record in store.read(name, 0))
+
+
 def ids_of(store, name):
     """Return the ids of all examples in a log that were not forgotten."""
-    for _, record in store.read(name, 0):
-        event = decode_event(record.kind, record.payload)
+    for event in events_of(store, name):
         if isinstance(event, ExamplesLearned):
             yield from (given for given in event.ids if given is not None)
 
@@ -313,7 +322,7 @@ def numbers_of(kind, count, most):
 
 def main(most, kinds=KINDS, seed=1, store="sqlite", processes=1, nodes=1):
     """Let up to `most` calls of each kind fail, each once and lastingly; return the results."""
-    results = Counter(lost=0, twice=0, hung=0, unclear=0, kept=0, unequal=0)
+    results = Counter(lost=0, twice=0, hung=0, unclear=0, kept=0, unequal=0, early=0)
     with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
         more = {"processes": processes}
         if store == "redis":
@@ -334,7 +343,7 @@ def main(most, kinds=KINDS, seed=1, store="sqlite", processes=1, nodes=1):
     return results
 
 
-FAULTS = ("lost", "twice", "hung", "unclear", "kept", "unequal")
+FAULTS = ("lost", "twice", "hung", "unclear", "kept", "unequal", "early")
 
 
 if __name__ == "__main__":

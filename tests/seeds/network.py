@@ -3,6 +3,7 @@
 import asyncio
 import socket
 from types import SimpleNamespace
+from urllib.parse import urlencode, urlsplit
 
 import httptools
 import httpx
@@ -209,27 +210,29 @@ class Answer(asyncio.Protocol):
             self.whole.set_result(None)
 
 
-class Sender(httpx.AsyncBaseTransport):
-    """Sends the requests of an httpx client over the simulated network, each on a connection of its own."""
+class Sender:
+    """Stands for the httpx client of a client: sends each request on a connection of its own."""
 
-    def __init__(self, loop):
-        self._loop = loop
+    def __init__(self, loop, timeout_s):
+        self._loop, self._timeout_s = loop, timeout_s
 
-    async def handle_async_request(self, request):
-        limits = request.extensions["timeout"]
-        url, line = request.url, None
-        head = [b"%b %b HTTP/1.1" % (request.method.encode(), url.raw_path)]
-        head += [b"%b: %b" % header for header in request.headers.raw]
+    async def request(self, method, url, content, params, headers, timeout=None):  # noqa: ASYNC109  as httpx has it
+        limit_s, where = timeout or self._timeout_s, urlsplit(url)
+        path = f"{where.path}?{urlencode(params)}" if params else where.path
+        headers = {"host": where.netloc, **headers, "content-length": len(content or b"")}
+        head = [f"{method} {path} HTTP/1.1", *(f"{name}: {value}" for name, value in headers.items()), "\r\n"]
         try:
-            async with asyncio.timeout(limits["connect"]):
-                line, answer = await self._loop.create_connection(lambda: Answer(self._loop), url.host, url.port)
+            async with asyncio.timeout(limit_s):
+                line, answer = await self._loop.create_connection(
+                    lambda: Answer(self._loop), where.hostname, where.port
+                )
         except TimeoutError as error:
             raise httpx.ConnectTimeout(str(error)) from error
         except OSError as error:
             raise httpx.ConnectError(str(error)) from error
         try:
-            line.write(b"\r\n".join((*head, b"", await request.aread())))
-            async with asyncio.timeout(limits["read"]):
+            line.write("\r\n".join(head).encode() + (content or b""))
+            async with asyncio.timeout(limit_s):
                 await answer.whole
         except TimeoutError as error:
             raise httpx.ReadTimeout(str(error)) from error
@@ -237,4 +240,5 @@ class Sender(httpx.AsyncBaseTransport):
             raise httpx.ReadError(str(error)) from error
         finally:
             line.abort()
-        return httpx.Response(answer.parser.get_status_code(), headers=answer.headers, content=answer.body)
+        status, sent = answer.parser.get_status_code(), httpx.Request(method, url)
+        return httpx.Response(status, headers=answer.headers, content=answer.body, request=sent)

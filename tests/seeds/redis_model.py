@@ -69,6 +69,12 @@ class RedisModel:
         self._lua = lua51.LuaRuntime(encoding=None)
         self._lua.globals().redis = self._lua.table_from({b"call": self._call_from_lua})
         self._lua.execute(b"os, io, require, python = nil")
+        self._parts = self._lua.execute(b"return function(reply) return reply.ok, #reply, unpack(reply) end")
+        self._commands = {
+            name.removeprefix("do_").upper().encode(): getattr(self, name)
+            for name in dir(type(self))
+            if name.startswith("do_")
+        }
         self._known = {}  # the scripts that EVALSHA finds, by hash
         self._compiled = {}
 
@@ -76,7 +82,7 @@ class RedisModel:
 
     def execute(self, *command):
         """Execute a command as one transaction; return the reply. Raise Refused for an error reply."""
-        words = [_bytes(word) for word in command]
+        words = [word if type(word) is bytes else _bytes(word) for word in command]
         self._former = {}
         try:
             return self._run(*words)
@@ -114,34 +120,49 @@ class RedisModel:
             if args[0] not in self._known:
                 raise Refused("NOSCRIPT No matching script. Please use EVAL.")
             return self._evaluate(self._known[args[0]], int(args[1]), args[2:])
-        method = getattr(self, "do_" + name.decode().lower(), None)
+        method = self._commands.get(name)
         if method is None:
             raise Refused(f"ERR unknown command '{name.decode()}'")
         return method(*args)
 
     def _evaluate(self, text, count, args):
-        function = self._compiled.get(text)
-        if function is None:
+        if text not in self._compiled:
             body = SHEBANG.sub("", text.decode())
-            function = self._compiled[text] = self._lua.execute(f"return function(KEYS, ARGV) {body}\nend".encode())
-        self._known[_sha(text)] = text
+            function = self._lua.execute(f"return function(KEYS, ARGV) {body}\nend".encode())
+            self._compiled[text] = function, sha1(text, usedforsecurity=False).hexdigest().encode()
+        function, sha = self._compiled[text]
+        self._known[sha] = text
         keys, rest = args[:count], args[count:]
-        answer = _reply(function(self._lua.table_from(keys), self._lua.table_from(rest)))
+        answer = self._reply(function(self._lua.table_from(keys), self._lua.table_from(rest)))
         self._ran(text, keys, rest, answer)
         return answer
 
     def _call_from_lua(self, *args):
-        words = [arg if isinstance(arg, bytes) else _number(arg) for arg in args]
+        words = [arg if type(arg) is bytes else _number(arg) for arg in args]
         return self._to_lua(self._run(*words))
 
     def _to_lua(self, reply):
         if reply is None:
             return False
-        if isinstance(reply, Status):
-            return self._lua.table_from({b"ok": reply.encode()})
-        if isinstance(reply, list):
+        if type(reply) is list:
             return self._lua.table_from([self._to_lua(part) for part in reply])
+        if type(reply) is Status:
+            return self._lua.table_from({b"ok": reply.encode()})
         return reply
+
+    def _reply(self, value):
+        """Return what Redis makes of the result of a script."""
+        if type(value) is bytes:
+            return value
+        if value is None or value is False:
+            return None
+        if isinstance(value, int | float):
+            return int(value)
+        status, _, *parts = self._parts(value)
+        if status is not None:
+            return Status(status.decode())
+        ends = parts.index(None) if None in parts else len(parts)
+        return [self._reply(part) for part in parts[:ends]]
 
     def _get(self, key, kind):
         if key in self.expires and self.expires[key] <= self._clock():
@@ -329,7 +350,8 @@ class RedisModel:
     def do_xrange(self, key, first, last, _, count):
         least, most = _integer(first), float("inf") if last == b"+" else _integer(last)
         found = self._get(key, Stream) or {}
-        within = islice((at for at in found if least <= at <= most), int(count))
+        least, most = max(least, next(iter(found), 0)), min(most, next(reversed(found), 0))
+        within = islice((at for at in range(least, most + 1) if at in found), int(count))
         return [[b"%d-0" % at, [*found[at]]] for at in within]
 
     def do_xtrim(self, key, _, least):
@@ -353,29 +375,4 @@ class Scores(dict):
 
 
 def _bytes(word):
-    if isinstance(word, bytes):
-        return word
     return bytes(word) if isinstance(word, memoryview | bytearray) else str(word).encode()
-
-
-def _sha(text):
-    return sha1(text, usedforsecurity=False).hexdigest().encode()
-
-
-def _reply(value):
-    """Return what Redis makes of the result of a script."""
-    if value is None or value is False:
-        return None
-    if value is True:
-        return 1
-    if isinstance(value, bytes):
-        return value
-    if isinstance(value, int | float):
-        return int(value)
-    if value[b"ok"] is not None:
-        return Status(value[b"ok"].decode())
-    parts, at = [], 1
-    while (part := value[at]) is not None:
-        parts.append(_reply(part))
-        at += 1
-    return parts

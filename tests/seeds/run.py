@@ -6,10 +6,9 @@ from collections.abc import Awaitable
 from contextlib import suppress
 from unittest import mock
 
-import httpx
-
 from hinged.client.client import AsyncClient
 from hinged.client.exchange import HingedError, exchange
+from hinged.client.routes import Routes
 from hinged.service.cluster.controller import Controller
 from hinged.service.engine.history import ModelHistory
 from hinged.service.engine.journal import Journal
@@ -27,6 +26,7 @@ from tests.seeds.world import PLACE, START_S, Place, World
 CONFIGURATION = {
     "features": {"type": "dense", "dim": 2}, "kernel": {"type": "rbf", "gamma": 1.0}, "solver": "lasvm", "C": 1.0,
 }  # fmt: skip
+TIMEOUT_S = 2.0
 TRIES_MAX = 3
 RETRIED = {None, 307, 429, 502, 503, 504}  # statuses after which a client begins a call again
 TRY_S = 10.0  # time after which a client gives up a call, and begins it again at another node
@@ -37,7 +37,15 @@ HEALED_S, QUIET_S = (
 )  # time after the last fault can begin until everything is healed, and until the end is read
 
 
-class Away(AsyncClient):
+class Near(AsyncClient):
+    """A client on the simulated network."""
+
+    def __init__(self, loop, url):
+        Routes.__init__(self, url, None, TIMEOUT_S, TRIES_MAX)
+        self._http = Sender(loop, TIMEOUT_S)
+
+
+class Away(Near):
     """A client that lets the servers pass its requests on."""
 
     def _exchange(self, call):
@@ -195,10 +203,7 @@ class Run:
 
     def client(self, name, node):
         """Return a client of a node."""
-        kind = Away if name == "c1" else AsyncClient
-        made = kind(self.nodes[node].address, timeout_s=2.0, tries_max=TRIES_MAX)
-        made._http = httpx.AsyncClient(transport=Sender(self.world.loop), timeout=2.0)
-        return made
+        return (Away if name == "c1" else Near)(self.world.loop, self.nodes[node].address)
 
     async def _create(self):
         client = self.client("c0", "n0")

@@ -10,20 +10,23 @@ import asyncio
 import concurrent.futures
 import contextvars
 import gc
+import itertools
 import logging
 import os
 import random
 import secrets
 import sys
 import time
+import warnings
 from asyncio import base_events
 from contextlib import ExitStack, contextmanager
-from heapq import heappop
+from heapq import heappop, heappush
 from types import SimpleNamespace
 from unittest import mock
 
 import greenlet
 
+from hinged.client import routes
 from hinged.service import app
 from hinged.service.cluster import members
 from hinged.service.engine import history, registry
@@ -56,30 +59,57 @@ class Place:
         return self.name
 
 
+class Handle(asyncio.TimerHandle):
+    """A callback that is to run. asyncio's own handles ask in each step whether the loop is in debug mode."""
+
+    __slots__ = ()
+
+    def __init__(self, when, callback, args, loop, context):
+        self._when, self._callback, self._args, self._loop = when, callback, args, loop
+        self._context = contextvars.copy_context() if context is None else context
+        self._cancelled, self._source_traceback, self._repr = False, None, None
+
+    def cancel(self):
+        self._cancelled, self._callback, self._args = True, None, ()
+
+
 class Loop(base_events.BaseEventLoop):
-    """An event loop on simulated time. Callbacks of one turn run in the order in which they were added."""
+    """An event loop on simulated time. Callbacks of one time run in the order in which they were added."""
 
     def __init__(self, world):
         super().__init__()
         self.world = world
         self.now = START_S
+        self._numbers = itertools.count()
         self.connect = None
         """Opens a connection; set by the network."""
 
     def time(self):
         return self.now
 
+    def call_soon(self, callback, *args, context=None):
+        handle = Handle(self.now, callback, args, self, context)
+        self._ready.append(handle)
+        return handle
+
+    call_soon_threadsafe = call_soon
+
+    def call_later(self, delay, callback, *args, context=None):
+        return self.call_at(self.now + delay, callback, *args, context=context)
+
+    def call_at(self, when, callback, *args, context=None):
+        handle = Handle(when, callback, args, self, context)
+        heappush(self._scheduled, (when, next(self._numbers), handle))
+        return handle
+
     def _run_once(self):
         while not self._ready:
             if not self._scheduled:
                 raise Stuck
-            handle = heappop(self._scheduled)
-            handle._scheduled = False
-            if handle._cancelled:
-                self._timer_cancelled_count -= 1
-                continue
-            self.now = max(self.now, handle._when)
-            self._ready.append(handle)
+            when, _, handle = heappop(self._scheduled)
+            if not handle._cancelled:
+                self.now = max(self.now, when)
+                self._ready.append(handle)
         handle = self._ready.popleft()
         if handle._cancelled:
             return
@@ -106,18 +136,24 @@ class Loop(base_events.BaseEventLoop):
     def run_in_executor(self, executor, function, *args):
         if executor is not None:
             return asyncio.wrap_future(executor.submit(function, *args), loop=self)
-        future = concurrent.futures.Future()
+        future = self.create_future()
 
         def work():
-            if not future.set_running_or_notify_cancel():
+            if future.cancelled():
                 return
             try:
-                future.set_result(function(*args))
-            except Exception as error:  # noqa: BLE001  the waiting caller gets every error
+                result, error = function(*args), None
+            except Exception as raised:  # noqa: BLE001  the waiting caller gets every error
+                result, error = None, raised
+            if future.cancelled():
+                return
+            if error is None:
+                future.set_result(result)
+            else:
                 future.set_exception(error)
 
         self.world.spawn(work)
-        return asyncio.wrap_future(future, loop=self)
+        return future
 
     async def create_connection(self, factory, host=None, port=None, **_):
         return await self.connect(factory, f"http://{host}:{port}")
@@ -206,7 +242,8 @@ class World:
     def _end(self):
         self.over = True
         logging.disable()  # what is torn down may complain
-        with mock.patch.object(sys, "unraisablehook"):
+        unstarted = warnings.catch_warnings(action="ignore", category=RuntimeWarning)  # coroutines without a first step
+        with mock.patch.object(sys, "unraisablehook"), unstarted:
             for task in asyncio.all_tasks(self.loop):
                 task._log_destroy_pending = False
             for fiber in [*self.fibers]:
@@ -243,6 +280,8 @@ class World:
                 (app, "end", lambda: self.ended(PLACE.get())),
                 (app, "give_up", lambda: self.ended(PLACE.get())),
                 (app, "settle", lambda: None),
+                (app, "default_configuration", lambda *_: None),  # only checks the settings, which stay the same
+                (routes, "SSLContext", lambda _: None),
                 (app, "Holds", NoHolds),
             ):
                 stack.enter_context(mock.patch.object(target, name, value))

@@ -1,5 +1,6 @@
 """A journal with a real store, on the thread of the test."""
 
+import time
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
@@ -189,3 +190,20 @@ def test_a_rollback_finds_its_position_after_many_predictions(journal, monkeypat
     do(journal, partial(roll_back, to=to), waiting(journal, ["a", "b", "c"]))
     assert journal.model.position == before + 3
     assert journal.model.learned == 6
+
+
+def test_after_a_jump_of_the_clock_the_time_of_a_log_runs_on(journal, monkeypatch):
+    right = time.time_ns
+    with monkeypatch.context() as patched:
+        patched.setattr(time, "time_ns", lambda: right() + 10**18)
+        learn(journal, 1)
+    ahead = learn_at(journal, 2)
+    assert ahead > right() // 10**6 + 10**11
+    time.sleep(0.02)
+    assert learn_at(journal, 3) >= ahead + 20
+
+
+def learn_at(journal, seed):
+    """Learn; return the time of the event."""
+    learn(journal, seed)
+    return journal.model.at_ms
