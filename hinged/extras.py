@@ -1,10 +1,13 @@
-"""Optional packages. If a package is missing, the error says which extra installs it."""
+"""Optional packages. If a package is missing, the error says which extra installs it. Also modules whose import can
+wait.
+"""
 
 from __future__ import annotations
 
 from contextlib import contextmanager
+from importlib import import_module
 from importlib.util import find_spec
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -47,3 +50,14 @@ def lacking(extra: str, what: str, package: str) -> Lacking:
     return Lacking(
         f'{what} needs the package {package}, which is not installed: pip install "hinged[{extra}]"', name=package
     )
+
+
+class Later:
+    """A module that is imported at its first use."""
+
+    def __init__(self, module: str) -> None:
+        self._module = module
+
+    def __getattr__(self, name: str) -> Any:
+        """Return an attribute of the module."""
+        return getattr(import_module(self._module), name)

@@ -52,7 +52,7 @@ LEARN, SERVE, FINISH, FORGET = "learn", "serve", "finish", "forget"
 """Parts of a solver that are run.
 
 LEARN: learning and predictions. SERVE: code that every model also runs. FINISH: the finishing step. FORGET: dropping
-points (also at points_max), learning again, and fading.
+points (also at points_max), learning again, fading, and novelty.
 """
 FIRST, EVERYTHING = (LEARN, SERVE), (LEARN, SERVE, FINISH, FORGET)
 """The parts that a model runs from its first example on, and all parts."""
@@ -187,7 +187,6 @@ def exercise(name: str, dtype: type, parts: Sequence[str] = EVERYTHING) -> None:
     if FINISH in parts:
         solver.finish_over(rows, 1 - Y, np.arange(100, 108))  # of these examples some violate
         warm_up_ones(solver.dtype)
-        Sample(rows).compare(rows)
         if any(isinstance(one, LASVM) for one in getattr(solver, "machines", [solver])):
             warm_up_together(solver.dtype)
     if FORGET in parts:
@@ -202,6 +201,7 @@ def exercise(name: str, dtype: type, parts: Sequence[str] = EVERYTHING) -> None:
         if full.fades:
             full.fade(0.5)
         full.certificate()
+        Sample(rows).compare(rows)
 
 
 def warm_up_ones(dtype: type) -> None:

@@ -72,6 +72,8 @@ def imports(node, file, extras=frozenset()):
         case ast.ImportFrom(module, names):
             inside = [f"{module}.{alias.name}" for alias in names]
             yield from ((name if name in FILES else module, extras) for name in inside)
+        case ast.Constant(str(name)) if name in FILES:  # a module that is imported by its name, at its first use
+            yield name, extras
         case ast.If(ast.Name("TYPE_CHECKING"), _, inner):
             pass
         case ast.With([ast.withitem(call)]):

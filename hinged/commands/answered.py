@@ -12,7 +12,7 @@ from hinged.commands.showing import shown_label
 from hinged.commands.writing import CsvTable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from hinged.readers import TableSource
 
@@ -32,16 +32,23 @@ def write_answers(answers: Iterable[list[Any]], source: TableSource | None) -> N
         table.write({**mine, **theirs} for mine, theirs in zip(own, new, strict=True))
 
 
-def ranked(answers: Iterable[list[Any]]) -> list[list[Any]]:
-    """Return all decisions with their ranks. Rank 1 is the row that gains most by a look, or has the highest expected
-    cost if no row needs a look.
+def ranked(answers: Iterable[list[Any]]) -> Iterator[list[Any]]:
+    """Yield all decisions with their ranks; after an error, the decisions before it, and then the error. Rank 1 is the
+    row that gains most by a look, or has the highest expected cost if no row needs a look.
     """
-    results = [*itertools.chain.from_iterable(answers)]
+    results, error = list[Any](), None
+    try:
+        for several in answers:
+            results += several
+    except Exception as problem:  # noqa: BLE001  raised below
+        error = problem
     by = "gain" if any("gain" in result for result in results) else "cost"
     worth = [result for result in results if result.get(by) is not None]
     for rank, result in enumerate(sorted(worth, key=lambda result: -result[by]), 1):
         result["rank"] = rank
-    return [results]
+    yield results
+    if error is not None:
+        raise error
 
 
 def cells_of(result: Mapping[str, Any]) -> dict[str, Any]:

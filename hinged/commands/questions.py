@@ -251,9 +251,19 @@ def tell(answer: Mapping[str, Any], as_json: bool, text: str) -> None:
 
 
 def batches(examples: Iterable[T], size: int) -> Iterator[list[T]]:
-    """Yield lists of this many items. The last list may be shorter."""
-    items = iter(examples)
-    while several := list(itertools.islice(items, size)):
+    """Yield lists of this many items. The last list may be shorter, as may the list before an unreadable row."""
+    several: list[T] = []
+    try:
+        for example in examples:
+            several.append(example)
+            if len(several) == size:
+                yield several
+                several = []
+    except UnreadableRow:
+        if several:
+            yield several
+        raise
+    if several:
         yield several
 
 

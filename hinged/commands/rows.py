@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from hinged.client.client import HingedError
-from hinged.commands.options import sentence
 from hinged.commands.showing import shown_label
 from hinged.commands.writing import write
 from hinged.operations.values import encoded
@@ -96,11 +95,12 @@ def sent(
 
 
 def _refusal(error: HingedError | ValueError, examples: Sequence[dict[str, Any]]) -> tuple[Any, str]:
-    """Return the index of the example that the server or the client refuses, and why. The client refuses what is not
-    JSON.
+    """Return the index of the example that the server or the client refuses, and why, without the index: the user
+    knows only the place. The client refuses what is not JSON.
     """
     if isinstance(error, HingedError):
-        return error.details.get("index"), sentence(error)
+        index = error.details.get("index")
+        return index, f"{error.message.removeprefix(f'examples[{index}].')} ({error.code})"
     for index, example in enumerate(examples):
         try:
             encoded(example)

@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from joblib import effective_n_jobs
@@ -18,16 +18,20 @@ from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets, unique_labels
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d, validate_data
 
+from hinged.extras import Later
 from hinged.frames import BadFrame, decode, encode, peek
-from hinged.local.inputs import features_of, inputs_of, is_frame, taken
-from hinged.local.model import LocalModel
 from hinged.local.parts import label_of, labels_of, parts_of
 from hinged.service.data.classes import label_key, score_name
-from hinged.service.model.view import Decided
 from hinged.solvers.core.cores import on_cores
-from hinged.solvers.estimators.loading import EXPORT, read_feature_names, read_labels, with_weights
-from hinged.solvers.estimators.parameters import check_no_gaps, example_weights
 from hinged.solvers.estimators.rare import warning_of_labels
+
+if TYPE_CHECKING:
+    from hinged.local import inputs, model
+    from hinged.service.model.view import Decided
+    from hinged.solvers.estimators import loading, parameters
+else:  # the compiler, the solvers and the server's model take longer to import than scikit-learn
+    inputs, model = Later("hinged.local.inputs"), Later("hinged.local.model")
+    loading, parameters = Later("hinged.solvers.estimators.loading"), Later("hinged.solvers.estimators.parameters")
 
 Array = np.ndarray[Any, Any]
 
@@ -169,7 +173,7 @@ class HingedClassifier(ClassifierMixin, BaseEstimator):
             costs.
         """
         X, y = self._checked(X, y, reset=True)
-        weights = example_weights(sample_weight, len(y), some=True)
+        weights = parameters.example_weights(sample_weight, len(y), some=True)
         taught = y if weights is None else y[weights > 0]
         classes, numbers = np.unique(y, return_inverse=True)
         if isinstance(self.class_weight, Mapping):
@@ -213,7 +217,7 @@ class HingedClassifier(ClassifierMixin, BaseEstimator):
         """
         first = not self.__sklearn_is_fitted__()
         X, y = self._checked(X, y, reset=first)
-        weights = example_weights(sample_weight, len(y), some=first)
+        weights = parameters.example_weights(sample_weight, len(y), some=first)
         declared = None if classes is None else unique_labels(classes)
         if self.class_weight == "balanced":
             raise ValueError("class_weight must be a dict or None in partial_fit, got 'balanced'")
@@ -235,18 +239,18 @@ class HingedClassifier(ClassifierMixin, BaseEstimator):
         X = self._taken(X, reset=reset)
         if y is None:
             raise ValueError("HingedClassifier requires y to be passed, but the target y is None")
-        check_no_gaps(y)
+        parameters.check_no_gaps(y)
         y = column_or_1d(y, warn=True)
         assert_all_finite(y, input_name="y")
-        check_consistent_length(X if not is_frame(X) else X[X.columns[0]], y)
+        check_consistent_length(X if not inputs.is_frame(X) else X[X.columns[0]], y)
         check_classification_targets(y)
         return X, y
 
     def _taken(self, X: Any, *, reset: bool) -> Any:
-        X = taken(X)
+        X = inputs.taken(X)
         if isinstance(X, list):
             return X
-        if is_frame(X):
+        if inputs.is_frame(X):
             if reset or hasattr(self, "n_features_in_"):  # a server's model of named features has no order of names
                 validate_data(self, X, skip_check_array=True, reset=reset)
             return X
@@ -266,19 +270,19 @@ class HingedClassifier(ClassifierMixin, BaseEstimator):
         found = compute_class_weight(weight, classes=classes, y=y)
         return {score_name(label): float(w) for label, w in zip(labels_of(classes), found, strict=True)}
 
-    def _new(self, X: Any, weights: dict[str, float] | None, classes: Array | None = None) -> LocalModel:
+    def _new(self, X: Any, weights: dict[str, float] | None, classes: Array | None = None) -> model.LocalModel:
         """Return a model without examples."""
         seed = self.random_state
         if not isinstance(seed, int | np.integer) or isinstance(seed, bool):
             seed = check_random_state(seed).randint(SEED_BOUND)
         parts = parts_of(
             self,
-            features_of(X, self.features, self.columns),
+            inputs.features_of(X, self.features, self.columns),
             seed=int(seed),
             classes=None if classes is None or len(classes) < 2 else labels_of(classes),
             class_weight=weights,
         )
-        return LocalModel.create(parts)
+        return model.LocalModel.create(parts)
 
     # -- reading --------------------------------------------------------------------------------------------------
 
@@ -336,7 +340,7 @@ class HingedClassifier(ClassifierMixin, BaseEstimator):
     def _decided(self, X: Any) -> Decided:
         check_is_fitted(self)
         X = self._taken(X, reset=False)
-        return self._local.decide(inputs_of(X, self._local.configuration))
+        return self._local.decide(inputs.inputs_of(X, self._local.configuration))
 
     def _by_class(self, columns: Array) -> Array:
         """Return the columns of the model's labels in the order of `classes_`; 0 for a class without examples."""
@@ -372,7 +376,7 @@ class HingedClassifier(ClassifierMixin, BaseEstimator):
             The content that `save` writes; `hinged.sklearn.load` reads it, and a server can import it.
         """
         check_is_fitted(self)
-        facts, arrays = decode(self._local.packed(), EXPORT)
+        facts, arrays = decode(self._local.packed(), loading.EXPORT)
         own = {name: value for name, value in self.get_params(deep=False).items() if name != "random_state"}
         if isinstance(self.class_weight, Mapping):
             own["class_weight"] = [[label_of(label), float(w)] for label, w in self.class_weight.items()]
@@ -383,7 +387,7 @@ class HingedClassifier(ClassifierMixin, BaseEstimator):
             "width": getattr(self, "n_features_in_", None),
             "names": [str(name) for name in getattr(self, "feature_names_in_", ())],
         }
-        return encode(EXPORT, facts, arrays)
+        return encode(loading.EXPORT, facts, arrays)
 
     def save(self, path: str | Path) -> None:
         """Write the model to a file that contains no code.
@@ -415,15 +419,15 @@ class HingedClassifier(ClassifierMixin, BaseEstimator):
             The file is damaged, or its model cannot be read.
         """
         data = source if isinstance(source, bytes) else Path(source).read_bytes()
-        own = peek(data, EXPORT).get(ESTIMATOR)
-        local = LocalModel.read(data)
+        own = peek(data, loading.EXPORT).get(ESTIMATOR)
+        local = model.LocalModel.read(data)
         try:
             return cls._loaded(local) if own is None else cls._loaded(local, own)
         except (KeyError, TypeError, AttributeError) as error:
             raise BadFrame(f"the file does not fit together: {error!r}") from error
 
     @classmethod
-    def _loaded(cls, local: LocalModel, own: Mapping[str, Any] | None = None) -> Self:
+    def _loaded(cls, local: model.LocalModel, own: Mapping[str, Any] | None = None) -> Self:
         if own is None:
             labels = sorted(local.labels, key=lambda label: (type(label).__name__, label))
             same = len({type(label) for label in labels}) == 1
@@ -432,10 +436,10 @@ class HingedClassifier(ClassifierMixin, BaseEstimator):
             width = features.dim if features.IN_ROWS else None
         else:
             width = own["width"]
-            estimator = cls(**with_weights(own["parameters"]))
-            classes = read_labels(own["labels"], own["labels_type"])
+            estimator = cls(**loading.with_weights(own["parameters"]))
+            classes = loading.read_labels(own["labels"], own["labels_type"])
             if own["names"]:
-                estimator.feature_names_in_ = read_feature_names(own["names"], width)
+                estimator.feature_names_in_ = loading.read_feature_names(own["names"], width)
         if not {label_key(label) for label in local.labels} <= {label_key(label) for label in labels_of(classes)}:
             raise BadFrame("the file's estimator lacks labels of its model")
         if width is not None:
@@ -444,12 +448,12 @@ class HingedClassifier(ClassifierMixin, BaseEstimator):
         return estimator
 
 
-def _learn(local: LocalModel, X: Any, y: Array, weights: Array | None, *, verbose: bool = False) -> None:
+def _learn(local: model.LocalModel, X: Any, y: Array, weights: Array | None, *, verbose: bool = False) -> None:
     """Let a model learn the examples whose weight is not 0. weights: factors of C (n,), None if each is 1."""
-    inputs = inputs_of(X, local.configuration)
+    batch = inputs.inputs_of(X, local.configuration)
     factors: list[float] = []
     if weights is not None:
         rows = np.flatnonzero(weights)
-        inputs, y, factors = inputs.take(rows), y[rows], weights[rows].tolist()
+        batch, y, factors = batch.take(rows), y[rows], weights[rows].tolist()
     if len(y):
-        local.learn(inputs, labels_of(y), factors, verbose=verbose)
+        local.learn(batch, labels_of(y), factors, verbose=verbose)

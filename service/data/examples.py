@@ -32,7 +32,7 @@ from hinged.service.data.features.catalogue import KINDS
 from hinged.service.data.features.rows import X_IS, XInRows
 from hinged.service.data.inputs import Inputs, contents_of, x_digests
 from hinged.service.data.parts import Configuration
-from hinged.service.data.problems import UNKNOWN, place, sentence_of, shown
+from hinged.service.data.problems import MISSING, UNKNOWN, place, sentence_of, shown
 from hinged.service.errors import Invalid
 from hinged.solvers.core.solver import CLASSES_MAX
 
@@ -271,9 +271,11 @@ def _example_problem(error: ValidationError, adapter: TypeAdapter[Any]) -> str:
     loc = tuple(p for p in problem["loc"] if p not in ("list[float]", "SparseX", "bool", "int", "str"))
     if problem["type"] == "record":
         return f"{place(loc)}: {problem['msg']}".removeprefix(": ")
-    if loc and loc[-1] == "y" and problem["type"] != "missing":
+    if problem["type"] in (UNKNOWN, MISSING):
+        return sentence_of(problem, loc, adapter)
+    if loc and loc[-1] == "y":
         return f"{place(loc)}: a label must be a string, an integer or a boolean, got {shown(problem['input'])}"
-    if loc and loc[-1] == "x" and problem["type"] != "missing":
+    if loc and loc[-1] == "x":
         return f"{place(loc)}: {X_IS}, got {shown(problem['input'])}"
     return sentence_of(problem, loc, adapter)
 

@@ -34,6 +34,7 @@ class PerceptronClassifier(EpochClassifier):
     when_full: str = "refuse"
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class AveragedPerceptronClassifier(PerceptronClassifier):
     """The averaged kernel perceptron, which predicts with the average over all examples.
 
@@ -93,6 +94,7 @@ class BudgetPerceptronClassifier(BudgetClassifier):
     beta: float = 0.0
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class RBPClassifier(BudgetClassifier):
     """A kernel perceptron with a budget, which removes a random point when the budget is full.
 
@@ -111,6 +113,7 @@ class RBPClassifier(BudgetClassifier):
     solver = "rbp"
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class ForgetronClassifier(BudgetClassifier):
     """The Forgetron: a kernel perceptron with a budget, which shrinks its coefficients and removes the oldest point.
 
@@ -153,6 +156,7 @@ class ProjectronClassifier(BudgetClassifier):
     novelty: float = 0.1
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class ProjectronPlusPlusClassifier(ProjectronClassifier):
     """Projectron++, which also learns from examples within the margin.
 

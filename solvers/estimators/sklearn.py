@@ -49,6 +49,7 @@ class DualClassifier(BoundedClassifier):
     cache_size: float = 256
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class SMOClassifier(DualClassifier):
     """The batch support vector machine with a bias, solved by SMO.
 
@@ -295,6 +296,7 @@ class LASVMNCClassifier(LASVMGClassifier):
     ramp_start: int = 100
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class LASVMIClassifier(LASVMNCClassifier):
     """LASVM-I: LASVM-G that skips new outliers and new examples beyond the margin.
 

@@ -5,15 +5,18 @@ from __future__ import annotations
 import struct
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from itertools import chain, takewhile
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from hinged.frames import PIECE_BYTES, BadFrame, decode, encode
-from hinged.service.engine.history import ModelHistory
-from hinged.service.engine.worker import Worker
 from hinged.service.errors import Conflict, Invalid
 from hinged.service.model.model import Model
 from hinged.service.store.base import Event
+
+if TYPE_CHECKING:
+    from hinged.service.engine.history import ModelHistory
+    from hinged.service.engine.worker import Worker
 
 EXPORT = "export"
 VERSION = 1

@@ -105,7 +105,7 @@ def test_a_line_may_be_the_named_features_themselves_even_with_a_feature_x(run):
 @pytest.mark.parametrize(
     ("arguments", "stdin", "code", "words"),
     [
-        (["predict", "spam"], "[1, 2]\n[1", 1, "<stdin>, line 2: expected JSON"),
+        (["predict", "spam"], "[1\n[1, 2]", 1, "<stdin>, line 1: expected JSON"),
         (["predict", "spam", "--x", "[1"], "", 1, "--x: expected JSON"),
         (["predict", "spam", "--x", "[1]"], "", 1, "expected 2 features, got 1 (invalid, index 0)"),
         (["predict", "absent", "--x", "[1]"], "", 1, "there is no model 'absent' (not_found)"),

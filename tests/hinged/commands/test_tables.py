@@ -144,6 +144,22 @@ def test_predict_leaves_out_bad_rows_and_its_answers_stay_beside_their_rows(run,
     assert "<stdin> holds no examples" in nothing
 
 
+@pytest.mark.parametrize("more", [(), ("--csv",), ("--csv", "--decide"), ("--csv", "--decide", "--batch", 1)])
+def test_at_a_bad_row_the_answers_for_the_rows_before_it_are_written(real, client, tmp_path, name, more):
+    costs = {"high": {"low": 9}, "ask": 0.4}
+    client.create_model(name, kernel={"type": "rbf"}, features={"type": "dense", "dim": 2}, costs=costs)
+    client.learn(name, [{"x": [k % 2 * 9, k % 2 * 9], "y": ["low", "high"][k % 2]} for k in range(60)])
+    path = tmp_path / "rows.csv"
+    path.write_text("a,b\n" + "0,0\n9,9\n" * 501 + "9\n8,9\n")  # the command reads 1,000 rows before it asks
+    done = hinged("predict", name, path, *more, "--url", real.url, code=1)
+    assert "rows.csv, line 1004: expected 2 fields, found 1; --bad-rows skip omits such rows" in done.stderr
+    lines = done.stdout.splitlines()
+    rows = list(csv.DictReader(lines)) if "--csv" in more else [json.loads(line) for line in lines]
+    assert len(rows) == 1002
+    if "--decide" in more:
+        assert "1" in [row["rank"] for row in rows]
+
+
 def test_a_file_of_one_day_needs_an_order_where_the_model_has_learned_dates(run, table, name):
     rows = [{"when": f"{1 + k % 28:02}.03.2026 {k % 24:02}:15", "y": ["u", "v"][k % 2]} for k in range(60)]
     run("replay", table(rows), "--label", "y", "--model", name)

@@ -81,10 +81,11 @@ def test_a_prediction_has_the_same_bits_in_any_batch(ask):
         ({"x": [1]}, "examples[0].x: expected 2 features, got 1"),
         ({"examples": [{"x": [1, 2]}, {"x": [1, 2, 3]}]}, "examples[1].x: expected 2 features, got 3"),
         ({"examples": [{"x": [1, 2]}, {"x": {"indices": [5], "values": [1]}}]}, "examples[1].x: index 5 is outside"),
-        ({"examples": [{"x": [1, 2]}, {"x": [1, 2], "y": 1}]}, "examples[1].y"),
+        ({"examples": [{"x": [1, 2]}, {"x": [1, 2], "y": 1}]}, "unknown part 'y' of examples[1]; allowed are x, id"),
         ({"examples": [{"x": [1, 2]}, {"x": [1, 2], "id": ""}]}, "examples[1].id"),
         ({"examples": [{"x": [1e300, 2]}]}, "examples[0].x: feature 0 is 1e+300, too large for float32"),
-        ({"x": [1, 2], "y": 1}, "y"),
+        ({"x": [1, 2], "y": 1}, "unknown part 'y'; allowed are "),
+        ({"examples": [{"x": {"x": [1, 2]}}]}, "unknown part 'x' of examples[0].x; allowed are indices, values"),
         ({"examples": []}, "examples must be 1 to 10000, got 0"),
         ({}, "send either examples, or one example with x; x is missing"),
         (

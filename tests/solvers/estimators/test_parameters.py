@@ -60,3 +60,9 @@ def test_a_grid_with_text_for_a_number_says_so_at_its_first_fit():
     search = GridSearchCV(hinged.sklearn.LASVMClassifier(), {"C": ["1", "10"]}, cv=2, error_score="raise")
     with pytest.raises(ValueError, match=r"C must be a number > 0 and < 1e.15 or 'auto', got '1'"):
         search.fit(X, y)
+
+
+@pytest.mark.parametrize("name", [name for name in hinged.sklearn.__all__ if name.endswith("Classifier")])
+def test_an_unknown_parameter_is_refused_in_the_name_of_the_estimator(name):
+    with pytest.raises(TypeError, match=rf"^{name}\.__init__\(\) got an unexpected keyword argument 'wrong'"):
+        getattr(hinged.sklearn, name)(wrong=1)

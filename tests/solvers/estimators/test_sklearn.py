@@ -449,3 +449,17 @@ def test_without_scikit_learn_it_says_what_is_missing():
     program = "import sys; sys.modules['sklearn.base'] = None; import hinged.sklearn"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert "Lacking: hinged.sklearn needs the package sklearn" in done.stderr
+
+
+def test_importing_an_estimator_imports_neither_the_compiler_nor_the_server():
+    program = "import sys; from hinged.sklearn import HingedClassifier as H; H().get_params(); print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert {"numba", "pydantic"}.isdisjoint(done.stdout.split())
+
+
+def test_only_public_names_can_be_imported():
+    assert set(hinged.sklearn.__all__) == set(dir(hinged.sklearn))
+    with pytest.raises(AttributeError, match="has no attribute 'HOME'"):
+        hinged.sklearn.HOME  # noqa: B018
+    with pytest.raises(ImportError, match="SVCClassifier"):
+        from hinged.sklearn import SVCClassifier  # noqa: F401, PLC0415
