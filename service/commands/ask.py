@@ -325,7 +325,7 @@ def _wish(
     if strategy == NOVELTY and published.sample is not None:
         strangeness = published.sample.compare(rows)[0]
         return strangeness / max(strangeness.max(), TINY), [None] * len(candidates)
-    columns = published.view.decision(rows)
+    columns = published.asking.decision(rows)
     known = [c.label for c in candidates if c.label is not None]
     classes = np.array([model.labels.number(label) for label in known]) if strategy == GRADIENT else None
     return informativeness(strategy, columns, classes), published.distances(columns).tolist()
@@ -345,8 +345,8 @@ def _auto(published: Published, eligible: Sequence[Candidate], unseen: Unseen, n
     inside = 0
     for begin in range(0, sample.size, AUTO_CHUNK):
         chunk = sample[begin : begin + AUTO_CHUNK]
-        columns = published.view.decision(published.rows(join_inputs([eligible[p].x for p in chunk])))
-        inside += int(is_wanted(columns, published.view.delta).sum())
+        columns = published.asking.decision(published.rows(join_inputs([eligible[p].x for p in chunk])))
+        inside += int(is_wanted(columns, published.asking.delta).sum())
         if inside >= AUTO_WANTED * n:
             return sample[: begin + chunk.size]
     return sample
@@ -355,7 +355,7 @@ def _auto(published: Published, eligible: Sequence[Candidate], unseen: Unseen, n
 def _distances(published: Published, candidates: Sequence[Candidate]) -> list[float | None]:
     if not candidates or not published.discerns:
         return [None] * len(candidates)
-    columns = published.view.decision(published.rows(join_inputs([c.x for c in candidates])))
+    columns = published.asking.decision(published.rows(join_inputs([c.x for c in candidates])))
     return [float(score) for score in published.distances(columns)]
 
 

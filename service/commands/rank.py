@@ -48,7 +48,7 @@ def _rank(
         raise Invalid("the strategy gradient needs y in each example, of a class that the model knows")
     if not published.discerns:
         return [{"id": given, "score": None} for given in ids]
-    columns = published.view.decision(published.seen(inputs)[0])
+    columns = published.asking.decision(published.seen(inputs)[0])
     order = np.argsort(-informativeness(strategy, columns, classes), kind="stable")
     scores = published.distances(columns)
     return [{"id": ids[r], "score": float(scores[r])} for r in order]

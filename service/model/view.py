@@ -21,6 +21,7 @@ from hinged.service.model.promises.sets import Limits
 from hinged.solvers.core.kernels import Kernel
 from hinged.solvers.core.reports import View
 from hinged.solvers.core.rows import Rows
+from hinged.solvers.race.mean import MeanView
 from hinged.solvers.scores.novelty import Sample
 from hinged.solvers.scores.selection import distances, is_wanted
 from hinged.solvers.scores.sigmoid import Calibration
@@ -92,6 +93,11 @@ class Published:
     def gathered(self) -> int:
         """Return how many numbers of sparse points and of a sparse sample each row reads, however few its x has."""
         return self.view.gathered + (0 if self.sample is None else self.sample.gathered)
+
+    @property
+    def asking(self) -> View:
+        """Return the view whose decision values choose questions: of a race, the view of the leader alone."""
+        return self.view.leader if isinstance(self.view, MeanView) else self.view
 
     @property
     def known(self) -> tuple[str, ...]:

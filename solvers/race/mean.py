@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from hinged.solvers.core.reports import Contributions, View
+from hinged.solvers.core.decision import ExpansionView
+from hinged.solvers.core.reports import Contributions
 from hinged.solvers.core.rows import Rows
 
 Array = np.ndarray[Any, Any]
@@ -33,16 +34,22 @@ def mean_of(values: Iterable[Array], shares: Iterable[Any]) -> Array:
 
 @dataclass(frozen=True, slots=True)
 class MeanView:
-    """The views of several arms, with the share of each. A view predicts, and never changes."""
+    """The views of several arms, with the share of each. A view never changes. leader: a view of these."""
 
-    views: tuple[View, ...]
+    views: tuple[ExpansionView, ...]
     shares: tuple[float, ...]
+    leader: ExpansionView
 
     @property
     def weights(self) -> tuple[float, ...]:
         """The shares, divided by their sum."""
         whole = sum(self.shares)
         return tuple(share / whole for share in self.shares)
+
+    @property
+    def b(self) -> Array:
+        """(K,) the mean of the biases."""
+        return mean_of([view.b for view in self.views], self.shares)
 
     @property
     def delta(self) -> Array:

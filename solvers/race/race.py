@@ -415,9 +415,11 @@ class Race(Solver):
     def view(self) -> View:
         """Return the views of the arms that count, with their shares."""
         counted = self._counted()
-        if len(counted) == 1:
-            return counted[0][0].view()
-        return MeanView(tuple(machine.view() for machine, _ in counted), tuple(share for _, share in counted))
+        views = [machine.view() for machine, _ in counted]
+        if len(views) == 1:
+            return views[0]
+        leader = [machine for machine, _ in counted].index(self.leader.machine)
+        return MeanView(tuple(views), tuple(share for _, share in counted), views[leader])
 
     def _counted(self) -> list[tuple[LASVM | GapSVM, float]]:
         """Return the machines that count in an answer, and their shares."""
@@ -462,7 +464,10 @@ class Race(Solver):
 
     def point_scores(self) -> PointScores | None:
         """Return the decision values at the leader's points."""
-        return self.leader.machine.point_scores()
+        held = self.leader.machine.point_scores()
+        if held is None or len(self._counted()) == 1:
+            return held
+        return held._replace(scores=self.decision(held.rows))
 
     def certificate(self) -> Certificate:
         """Return the certificate of the leader."""

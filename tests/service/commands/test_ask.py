@@ -10,7 +10,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from hinged.service.commands.ask import Ask, LabelBudget, Offer, Peek, hashed
+from hinged.service.commands.ask import Ask, LabelBudget, Offer, Peek, choose, hashed
 from hinged.service.commands.learn import make_plan
 from hinged.service.commands.leases import Release, Renew, Skip, Unskip
 from hinged.service.commands.planned import LearnRequest
@@ -21,11 +21,13 @@ from hinged.service.data.inputs import x_digests
 from hinged.service.data.parts import Labelling
 from hinged.service.errors import Conflict, NotFound, ServiceError
 from hinged.service.model.events import decode_event
-from hinged.service.model.events.learning import PredictionsMade, TrainingFinished
+from hinged.service.model.events.labelling import CandidatesOffered
+from hinged.service.model.events.learning import ClassAdded, ExamplesLearned, PredictionsMade, TrainingFinished
 from hinged.service.model.events.states import ModelCreated
 from hinged.service.model.model import Model
 from hinged.service.model.pending import Prediction
 from hinged.service.settings import Settings
+from hinged.solvers.scores.selection import ACTIVE
 from tests.helpers.states import digest_of
 
 SIZES = {"cache_bytes": 2**20, "answers_kept": 8}
@@ -252,6 +254,33 @@ TestHistory.settings = settings(max_examples=40, stateful_step_count=30, deadlin
 
 
 @pytest.mark.long
+def test_the_leader_of_a_race_chooses_the_questions_and_the_mean_answers():
+    draw = np.random.default_rng(0)
+    X = draw.uniform(-3, 3, (360, 2))
+    labels = ["yes" if value > 0 else "no" for value in np.sin(3 * X[:, 0]) + np.cos(3 * X[:, 1])]
+    body = {**DENSE, "solver": "auto", "labels": {"explore": 0.0, "pool_max": 1000}}
+    configuration = parse_configuration(json.dumps(body), Settings())
+    model = Model("m", configuration, **SIZES)
+    events = [ModelCreated(configuration.model_dump(mode="json"), 0), ClassAdded("no"), ClassAdded("yes")]
+    inputs = to_inputs(X.tolist(), configuration)
+    known, offered = (inputs.part(0, 60), inputs.part(60, 360))
+    numbers = np.array([label == "yes" for label in labels[:60]], np.int32)
+    contents = digests(known, labels[:60])
+    events.append(ExamplesLearned(1, [None] * 60, numbers, known, contents, 0, np.zeros(60, np.uint8)))
+    ids = [str(r) for r in range(300)]
+    events.append(CandidatesOffered(ids, offered, x_digests(offered), [None] * 300, 0))
+    for position, event in enumerate(events, 1):
+        model.apply(position, event)
+    (chosen,) = choose(model, list(model.pool), 1, ACTIVE, 1000)
+    rows = model.published().rows(offered)
+    machine = model.solver.leader.machine
+    leader, mean = (
+        np.abs(each[:, 0]) for each in (machine.decision(rows.under(machine.kernel)), model.solver.decision(rows))
+    )
+    assert chosen.candidate.id == ids[leader.argmin()] != ids[mean.argmin()]
+    assert chosen.score == leader.min()
+
+
 def test_the_label_budget_is_kept_whatever_share_lies_inside_the_margin():
     for budget, explore, share in ((0.1, 0.05, 0.5), (0.3, 0.0, 0.9), (0.05, 1.0, 0.2), (0.5, 0.2, 0.1)):
         wanting = LabelBudget(7, Labelling(budget=budget, explore=explore))

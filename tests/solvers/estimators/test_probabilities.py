@@ -10,6 +10,7 @@ from sklearn.metrics import log_loss
 from sklearn.model_selection import GridSearchCV
 
 from hinged.sklearn import BSCAClassifier, ExactSVMClassifier, LASVMClassifier, SMOClassifier, TrackingSVMClassifier
+from hinged.solvers.core.rows import rows_from_dense
 from hinged.solvers.estimators.probabilities import inverse_temperature, probabilities
 
 ESTIMATORS = (LASVMClassifier, BSCAClassifier, ExactSVMClassifier, TrackingSVMClassifier)
@@ -96,12 +97,12 @@ def test_C_auto_is_more_accurate_than_C_1():
     leader = next(arm for arm in found.arms_ if arm["leads"])
     assert (leader["kernel"], leader["gamma"]) != ("rbf", plain.solver_.kernel.gamma)
     assert plain.arms_ is None
+    machine = found.solver_.leader.machine
     apart = np.abs(X[1500:, None] - found.support_vectors_)
     distances = (apart if leader["kernel"] == "laplacian" else apart**2).sum(axis=2)
     kernel = np.exp(-leader["gamma"] * distances)
-    np.testing.assert_allclose(
-        kernel @ found.dual_coef_.T + found.intercept_, found.decision_function(X[1500:])[:, None], atol=1e-3
-    )
+    rows = rows_from_dense(X[1500:], machine.kernel, X.shape[1], machine.dtype)
+    np.testing.assert_allclose(kernel @ found.dual_coef_.T + found.intercept_, machine.decision(rows), atol=1e-3)
     assert found.n_support_.sum() == len(found.support_vectors_)
     twin = pickle.loads(pickle.dumps(found))  # noqa: S301 - it is our own
     assert np.array_equal(twin.decision_function(X), found.decision_function(X))
