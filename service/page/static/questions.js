@@ -7,7 +7,7 @@ import { ask, insist, path, pause } from "./api.js";
 const AHEAD = 2; // number of questions fetched in addition to the question on the screen
 const LEASE_S = 120; // seconds that a lease lasts without a heartbeat; a heartbeat is sent every third of this
 const LEAVING_S = 10; // seconds that leases last after the page is left; a reloaded page renews them
-const CONFLICTS_MAX = 20; // number of conflicts held; further ones are questions
+const CONFLICTS_MAX = 20; // maximum number of conflicts held; further conflicts are questions
 const NOTHING_MS = 3000; // milliseconds to wait before asking again if the pool has no question
 
 export class Questions {
