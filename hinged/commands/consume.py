@@ -112,7 +112,8 @@ class MessageSender:
 
     def _send(self, ask: Send, several: Sequence[PlacedExample], bad_rows: BadRows) -> list[Any]:
         try:
-            return sent(lambda examples: self._answered(lambda: ask(examples)), several, bad_rows)[1]
+            found = sent(lambda examples: self._answered(lambda: ask(examples)), several, bad_rows)
+            return [result for _, results in found for result in results]
         except HingedError as error:
             if error.status not in SPLIT:
                 raise

@@ -80,7 +80,8 @@ def learn(
         return
     several: list[PlacedExample] = []
     for several in batches(examples, batch):
-        show(learned(client, model, several, bad)[1], as_json, columns)
+        for _, results in learned(client, model, several, bad):
+            show(results, as_json, columns)
     tell_bad_rows(bad)
     if not several:
         raise click.ClickException(f"{file.name} holds no examples")

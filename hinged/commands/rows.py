@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -18,7 +19,7 @@ from hinged.readers.lines import is_sparse
 from hinged.readers.table import UNIQUE_SHARE, is_moment
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from hinged.client.client import Client
 
@@ -65,8 +66,8 @@ class PlacedExample(NamedTuple):
 
 def learned(
     client: Client, model: str, several: Sequence[PlacedExample], bad_rows: BadRows
-) -> tuple[list[dict[str, Any]], list[Any]]:
-    """Send examples. Return the examples that are learned, and their results. An example that the server refuses is a
+) -> Iterator[tuple[list[dict[str, Any]], list[Any]]]:
+    """Send examples. Yield the examples that are learned, and their results. An example that the server refuses is a
     bad row of its file.
     """
     return sent(lambda examples: client.learn(model, examples)["results"], several, bad_rows)
@@ -74,15 +75,16 @@ def learned(
 
 def sent(
     ask: Callable[[list[dict[str, Any]]], list[Any]], several: Sequence[PlacedExample], bad_rows: BadRows
-) -> tuple[list[dict[str, Any]], list[Any]]:
-    """Send examples by `ask`. Return the examples that the server accepts, and their results. Each refused example is a
-    bad row, whose error has the server's refusal as its cause.
+) -> Iterator[tuple[list[dict[str, Any]], list[Any]]]:
+    """Send examples by `ask`. Yield the examples that the server accepts, and their results. Each refused example is a
+    bad row, whose error has the server's refusal as its cause. If a bad row is to raise its error, send the examples
+    before it first.
     """
-    rest = list(several)
+    rest, stop = list(several), None
     while rest:
         examples = [example for _, example in rest]
         try:
-            return examples, ask(examples)
+            results = ask(examples)
         except (HingedError, ValueError) as error:
             index, reason = _refusal(error, examples)
             place, example = rest.pop(index) if isinstance(index, int) else (None, None)
@@ -90,8 +92,15 @@ def sent(
                 raise
             refused = UnreadableRow(place, reason, row=example)
             refused.__cause__ = error
-            bad_rows.take(refused)
-    return [], []
+            try:
+                bad_rows.take(refused)
+            except UnreadableRow as raised:
+                rest, stop = rest[:index], raised
+        else:
+            yield examples, results
+            break
+    if stop is not None:
+        raise stop
 
 
 def _refusal(error: HingedError | ValueError, examples: Sequence[dict[str, Any]]) -> tuple[Any, str]:
@@ -99,8 +108,8 @@ def _refusal(error: HingedError | ValueError, examples: Sequence[dict[str, Any]]
     knows only the place. The client refuses what is not JSON.
     """
     if isinstance(error, HingedError):
-        index = error.details.get("index")
-        return index, f"{error.message.removeprefix(f'examples[{index}].')} ({error.code})"
+        said = re.sub(r"^examples\[[0-9]+\](\.|: )", "", error.message)
+        return error.details.get("index"), f"{said} ({error.code})"
     for index, example in enumerate(examples):
         try:
             encoded(example)

@@ -166,8 +166,8 @@ def learn(
     started = polled = time.perf_counter()
     with Meter(console, "learning", rows) as meter:
         for chunk in batches(examples, batch):
-            sent, results = learned(client, model, chunk, bad_rows)
-            tally.count([example["y"] for example in sent], results)
+            for sent, results in learned(client, model, chunk, bad_rows):
+                tally.count([example["y"] for example in sent], results)
             now = time.perf_counter()
             tally.seconds = now - started
             if now - polled >= POLL_S:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import math
-import time
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
@@ -248,7 +247,7 @@ def _pending(
     chances: Sequence[float],
 ) -> Slices[list[Made]]:
     """Make the predictions that wait, in slices. A thread would keep Python's lock for most of the time."""
-    now_ms, made, numbers = time.time_ns() // 1_000_000, [], 0
+    made, numbers = [], 0
     promise, sets = published.promise, decided.sets
     for r in named:
         if numbers >= SPAN_VALUES:
@@ -263,7 +262,7 @@ def _pending(
             columns=decided.columns[r].copy(),
             number=int(decided.numbers[r]),
             source=sources[r],
-            at_ms=now_ms,
+            at_ms=0,  # set by the journal
             promised=b"" if promise is None or sets is None else promise.sent(sets[r]),
             weight=weights[r] if weights else 1.0,
             chance=chances[r] if chances else 0.0,

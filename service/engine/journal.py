@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor
 from contextlib import contextmanager
+from dataclasses import replace
 from itertools import groupby
 from typing import Any
 
@@ -117,8 +118,8 @@ class Journal:
         return found
 
     def to_be_kept(self, predictions: Sequence[Made]) -> list[Made]:
-        """Return the predictions in the model's current form. Leave out predictions of forgotten examples and undone
-        states, whose classes may differ.
+        """Return the predictions in the model's current form, which wait from now. Leave out predictions of forgotten
+        examples and undone states, whose classes may differ.
         """
         model, left = self.model, []
         for _, run in groupby(predictions, key=lambda made: id(made.classes)):  # they come in runs of one state
@@ -126,7 +127,12 @@ class Journal:
             if model.labels.begin_with(same[0].classes):
                 left += [made for made in same if not model.tombstones.knows(made.prediction.id)]
         fitted = [fitted_prediction(made.prediction, model.learner.rows) for made in left]
-        return [Made(each, made.classes) for each, made in zip(fitted, left, strict=True) if each is not None]
+        now = self.now_ms()  # by the clock, which may be behind the log, they could be too old at once
+        return [
+            Made(replace(each, at_ms=now), made.classes)
+            for each, made in zip(fitted, left, strict=True)
+            if each is not None
+        ]
 
     @property
     def next_position(self) -> int:

@@ -44,7 +44,7 @@ class Prediction:
     x: a batch of one row. digest: the digest of x.
     columns: (K,) decision values; number: the predicted class, or UNKNOWN.
     source: why its label was wanted, if it was wanted (metrics.py).
-    at_ms: the time in milliseconds since 1970.
+    at_ms: since when it waits for its label, in milliseconds since 1970, by the time of the log.
     weight: what the label weighs: 1 / share, if a share of such decisions is not taken so that their labels come.
     chance: the probability with which the label was wanted; 0 if it was not wanted, or if some labels never are.
     promised: the set of labels that was sent (promises/sets.py); empty without a promise.

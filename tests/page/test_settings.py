@@ -131,6 +131,47 @@ def test_a_writer_settles_a_conflict_of_two_annotators_which_is_no_question(clie
     assert one.wrong == []
 
 
+def answered(client, model, n, **labels):
+    """Let annotators answer n candidates, all of an annotator with the same label."""
+    client.offer(model, [{"id": f"more{k}", "x": [k / 100, 1]} for k in range(n)])
+    for annotator, label in labels.items():
+        given = []
+        for question in client.query(model, n=n + 5, annotator=annotator)["queries"]:
+            if question["id"].startswith("more"):
+                given.append({"id": question["id"], "y": label, "lease": question["lease"]})
+            else:
+                client.release(model, question["lease"])
+        client.learn(model, given)
+
+
+@pytest.mark.long
+def test_a_conflict_whose_answers_are_old_can_be_settled(client, server, tab):
+    disputed(client, "old")
+    answered(client, "old", 260, fay="ham", gus="ham")
+    assert "c" not in {each["id"] for each in client.answers("old", n=500)["answers"]}
+    page = tab(server.url).label("old", "eve")
+    conflicts = page.get_by_role("region", name="Conflicts")
+    conflicts.get_by_role("button", name="spam").click(timeout=30_000)
+    conflicts.wait_for(state="detached")
+    assert client.example("old", "c")["label"] == "spam"
+
+
+@pytest.mark.long
+def test_of_many_conflicts_a_writer_holds_some_and_a_reload_shows_the_same_question(client, server, tab):
+    disputed(client, "many")
+    answered(client, "many", 100, fay="ham", gus="spam")
+    assert client.model("many")["pool"]["conflicts"] == 101
+    one = tab(server.url)
+    page = one.label("many", "eve")
+    page.wait_for_timeout(3000)
+    before, leased = one.question(), client.model("many")["pool"]["leased"]
+    page.reload()
+    page.wait_for_selector(".question .x")
+    page.wait_for_timeout(1000)
+    assert (one.question(), client.model("many")["pool"]["leased"]) == (before, leased)
+    assert leased < 60
+
+
 def test_the_question_of_an_annotator_says_that_others_disagree(tmp_path, tab):
     keys = tmp_path / "keys.json"
     key = create_key(keys, "eve", "annotator")

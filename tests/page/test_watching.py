@@ -476,3 +476,15 @@ def test_the_docs_page_loads_nothing_from_another_host(server, tab):
     page.locator(".opblock-summary").first.click()
     page.wait_for_selector(".opblock-body")
     assert page.locator(".opblock").count() > 40
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("view", ["", "/label", "/decide", "/suspects", "/data"])
+def test_a_narrow_phone_shows_each_view_without_a_shift(client, server, tab, view):
+    if "narrow" not in {each["model"] for each in client.models()}:
+        client.create_model("narrow")
+        client.learn("narrow", [{"x": {"a" * 60: k, "b": "c" * 200}, "y": "d" * (1 + k % 2 * 200)} for k in range(60)])
+        client.offer("narrow", [{"id": "e" * 256, "x": {"a" * 60: 0}}])
+    page = tab(server.url, viewport={"width": 320, "height": 600}).open(f"models/narrow{view}", "h1")
+    page.wait_for_timeout(1000)
+    assert page.evaluate("document.documentElement.scrollWidth") == 320

@@ -14,13 +14,16 @@ export function conflictsIn(answers) {
   return [...by].map(([id, votes]) => ({ id, votes })).filter(({ votes }) => votes.some((it) => !same(it.label, votes[0].label)));
 }
 
-export function Conflicts({ model, figures, settled }) {
+// held: the candidates with different labels that nobody else is asked about. Their answers may be too old to be listed.
+export function Conflicts({ model, figures, held, settled }) {
   const to = `models/${path(model)}`, wanted = may("writer") && figures?.pool.conflicts > 0;
   const [found, problem, again] = usePolled(async () => {
     if (!wanted) return [];
-    const open = conflictsIn((await ask("GET", `${to}/answers?n=${ANSWERS}`)).answers).slice(0, SHOWN);
+    const listed = conflictsIn((await ask("GET", `${to}/answers?n=${ANSWERS}`)).answers);
+    const old = held.filter(({ id }) => !listed.some((it) => it.id === id)).map(({ id }) => ({ id, votes: figures.classes.map((label) => ({ label })) }));
+    const open = [...old, ...listed].slice(0, SHOWN);
     return Promise.all(open.map(async (it) => ({ ...it, x: (await ask("GET", `${to}/examples/${path(it.id)}`)).x })));
-  }, 10_000, [model, wanted, figures?.pool.conflicts]);
+  }, 10_000, [model, wanted, figures?.pool.conflicts, held.length]);
   const [gone, setGone] = useState([]), [error, setError] = useState(null);
   const settle = async (id, y) => {
     try {

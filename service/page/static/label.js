@@ -208,7 +208,7 @@ function Work({ model, annotator, leave }) {
       ${job && html`<${Retraining} job=${job} ended=${taught} />`}
     </div>
     <aside class="side" aria-label="Your work">
-      <${Conflicts} model=${model} figures=${figures} settled=${(id) => { now?.drop(id); say({ text: `${id.slice(0, 80)} is settled` }); look(); }} />
+      <${Conflicts} model=${model} figures=${figures} held=${now?.conflicts ?? []} settled=${(id) => { now?.drop(id); say({ text: `${id.slice(0, 80)} is settled` }); look(); }} />
       ${figures && html`<${Guide} model=${model} guide=${figures.configuration.labels?.guide} changed=${look} />`}
       <${Effect} model=${model} figures=${figures} effects=${effects} given=${mine.current.size} before=${before.current ?? 0} />
       <${Answers} model=${model} annotator=${annotator} changes=${changes} given=${given} show=${figures?.configuration.show} disabled=${Boolean(undoing)}

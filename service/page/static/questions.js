@@ -7,6 +7,7 @@ import { ask, insist, path, pause } from "./api.js";
 const AHEAD = 2; // number of questions fetched in addition to the question on the screen
 const LEASE_S = 120; // seconds that a lease lasts without a heartbeat; a heartbeat is sent every third of this
 const LEAVING_S = 10; // seconds that leases last after the page is left; a reloaded page renews them
+const CONFLICTS_MAX = 20; // maximum number of conflicts held; further conflicts are questions
 const NOTHING_MS = 3000; // milliseconds to wait before asking again if the pool has no question
 
 export class Questions {
@@ -46,7 +47,7 @@ export class Questions {
       // `held` names the leases of this tab, and the server repeats only these. Other tabs of the annotator have other
       // leases.
       const body = {
-        n: 1 + AHEAD + this.conflicts.length, annotator: this.annotator, strategy: this.strategy, lease_s: LEASE_S, request_id: random(),
+        n: Math.max(1 + AHEAD + this.conflicts.length, this.before.length), annotator: this.annotator, strategy: this.strategy, lease_s: LEASE_S, request_id: random(),
         held: [...this.held.map((q) => q.lease), ...this.before],
       };
       const { queries } = await insist("POST", `models/${path(this.model)}/queries`, body, (error) => this.#say(error), () => this.ended);
@@ -54,8 +55,8 @@ export class Questions {
       const found = queries.filter((q) => !held.has(q.lease) && !this.done.has(q.lease) && !going.has(q.id));
       if (this.ended) { for (const q of found) this.#release(q.lease); return; }
       const before = this.conflicts.length;
-      this.waiting.push(...found.filter((q) => !(this.settles && q.disputed)));
-      this.conflicts = found.filter((q) => this.settles && q.disputed); // the server repeats those that are held
+      this.conflicts = found.filter((q) => this.settles && q.disputed).slice(0, CONFLICTS_MAX); // the server repeats those that are held
+      this.waiting.push(...found.filter((q) => !this.conflicts.includes(q)));
       if (this.before.length) this.#beat(); // `#leave` has shortened these leases
       this.before = [];
       this.error = null;

@@ -56,6 +56,16 @@ def test_learn_stops_at_the_first_bad_row_with_its_line(run, client, model, file
 
 
 @pytest.mark.long
+@pytest.mark.parametrize("refused", ['{"id": "c", "x": [1], "y": 0}', '{"id": "a", "x": [5, 5], "y": 0}'])
+def test_the_rows_before_a_refused_row_are_learned(run, client, model, file, refused):
+    rows = ['{"id": "a", "x": [1, 2], "y": 0}', '{"id": "b", "x": [2, 1], "y": 1}', refused, '{"x": [3], "y": 0}']
+    done = run("learn", model, file("a.jsonl", "\n".join(rows)), code=1)
+    assert "a.jsonl, line 3: " in done.stderr
+    assert "examples[" not in done.stderr
+    assert [json.loads(line)["id"] for line in done.stdout.splitlines()] == ["a", "b"] == learned(client, model)
+
+
+@pytest.mark.long
 def test_learn_skips_bad_rows_of_the_file_and_of_the_server(run, client, model, file, tmp_path):
     path, aside = file("a.jsonl", "\n".join(LINES)), tmp_path / "aside.jsonl"
     done = run("learn", model, path, "--bad-rows", aside)

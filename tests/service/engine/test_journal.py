@@ -2,6 +2,7 @@
 
 import time
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -15,7 +16,7 @@ from hinged.service.engine.history import ModelHistory
 from hinged.service.engine.jobs.retraining import Retraining
 from hinged.service.engine.journal import Journal
 from hinged.service.engine.learning import Learning
-from hinged.service.engine.work import carry_out, do, finish, roll_back, settle_jobs
+from hinged.service.engine.work import carry_out, do, finish, keep, roll_back, settle_jobs
 from hinged.service.engine.work import swap as swap_learners
 from hinged.service.errors import StoreUnavailable
 from hinged.service.model.pending import Made, Prediction
@@ -207,3 +208,13 @@ def learn_at(journal, seed):
     """Learn; return the time of the event."""
     learn(journal, seed)
     return journal.model.at_ms
+
+
+@pytest.mark.parametrize("ahead_ms", [10**12, -(10**12)])
+def test_a_prediction_waits_by_the_time_of_the_log_and_not_by_another_clock(journal, ahead_ms):
+    learn(journal, 1)
+    (made,) = waiting(journal, ["a"])
+    made = replace(made.prediction, at_ms=made.prediction.at_ms + ahead_ms)
+    keep(journal, [Made(made, journal.model.labels.labels)])
+    (kept,) = journal.model.pending
+    assert 0 <= journal.model.at_ms - kept.at_ms < 10_000
