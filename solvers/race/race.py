@@ -432,8 +432,11 @@ class Race(Solver):
         if not self.averages:
             alone: Array = np.eye(len(self.arms))[int(self.standings.leader[0])]
             return alone
-        evidence = evidence_of(self.seen, np.zeros(1, np.int64))[0][0] if self.classes else 1.0
-        return shares_of(self.standings, evidence, self._favoured())
+        return shares_of(self.standings, self._next_evidence(), self._favoured())
+
+    def _next_evidence(self) -> float:
+        """Return how much evidence the next example will be, whatever its class."""
+        return float(evidence_of(self.seen, np.zeros(1, np.int64))[0][0]) if self.classes else 1.0
 
     def _favoured(self) -> int:
         """Return the index of the arm that is favoured where one class is rare, or -1."""
@@ -477,7 +480,8 @@ class Race(Solver):
         """Return each arm's solver, C, gamma and half-life, its fading accuracy and what that counts, its points,
         whether it leads, and its share in an answer.
         """
-        ranks = "accuracy, and ranks of rare classes" if self.ranking.recent.size else "accuracy"
+        ranked = self.ranking.recent.size and self._next_evidence() < 1.0
+        ranks = "accuracy, and ranks of rare classes" if ranked else "accuracy"
         counts = {"balanced": "balanced accuracy", "cost": "cost avoided"}.get(self.goal, ranks)
         rates = accuracies(self.standings, self.learned) if self.learned else [None] * len(self.arms)
         shares = self._shares()
