@@ -59,5 +59,7 @@ class Later:
         self._module = module
 
     def __getattr__(self, name: str) -> Any:
-        """Return an attribute of the module."""
+        """Return an attribute of the module. A copy of this object asks for special methods before it has a module."""
+        if name.startswith("__"):
+            raise AttributeError(name)
         return getattr(import_module(self._module), name)

@@ -70,21 +70,23 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> object:
-    """Import an estimator only when it is used, because the compiler and the solvers take long to import."""
-    homes = (
-        "hinged.local.classifier",  # the quickest to import
-        "hinged.solvers.estimators.sklearn",
-        "hinged.solvers.estimators.oneclass",
-        "hinged.solvers.estimators.baselines",
-        "hinged.local.loading",
-        "hinged.local.onnx",
-    )
-    for home in homes if name in __all__ else ():
-        module = import_module(home)
-        if hasattr(module, name):
-            return getattr(module, name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+if not TYPE_CHECKING:  # with this function, a type checker would accept any name
+
+    def __getattr__(name: str) -> object:
+        """Import an estimator only when it is used, because the compiler and the solvers take long to import."""
+        homes = (
+            "hinged.local.classifier",  # the quickest to import
+            "hinged.solvers.estimators.sklearn",
+            "hinged.solvers.estimators.oneclass",
+            "hinged.solvers.estimators.baselines",
+            "hinged.local.loading",
+            "hinged.local.onnx",
+        )
+        for home in homes if name in __all__ else ():
+            module = import_module(home)
+            if hasattr(module, name):
+                return getattr(module, name)
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:

@@ -169,10 +169,7 @@ def _scaled(graph: Graph, scale: Scale | None) -> str:
 def _kernel_values(graph: Graph, x: str, points: Array, kernel: Kernel) -> str:
     """Add the kernel values (n, SV) of x and the support vectors."""
     if kernel.code == LAPLACIAN:
-        away = graph.add("Abs", graph.add("Sub", graph.add("Unsqueeze", x, np.array([1])), points))
-        return graph.add(
-            "Exp", graph.add("Mul", graph.add("ReduceSum", away, np.array([2]), keepdims=0), np.float64(-kernel.gamma))
-        )
+        return graph.add("Exp", graph.add("Mul", graph.distances(x, points), np.float64(-kernel.gamma)))
     inner = graph.add("MatMul", x, points.T)
     if kernel.code == LINEAR:
         return inner
@@ -206,6 +203,21 @@ class Graph:
         from onnx import helper  # noqa: PLC0415
 
         return self.add("Cast", name, to=helper.np_dtype_to_tensor_dtype(np.dtype(dtype)))
+
+    def distances(self, x: str, points: Array) -> str:
+        """Add the sums of absolute differences (n, SV) of x and points, row by row: all at once fill n * SV * dim."""
+        from onnx import TensorProto, helper  # noqa: PLC0415
+
+        nodes = [
+            helper.make_node("Sub", ["row", self._constant(points)], ["away"]),
+            helper.make_node("ReduceL1", ["away"], ["distance"], axes=[1], keepdims=0),
+        ]
+        row, found = (
+            helper.make_tensor_value_info(name, TensorProto.DOUBLE, [size])
+            for name, size in (("row", points.shape[1]), ("distance", points.shape[0]))
+        )
+        body = helper.make_graph(nodes, "distances", [row], [found])
+        return self.add("Scan", x, body=body, num_scan_inputs=1)
 
     def model(self, dim: int, columns: int) -> ModelProto:
         """Return the model of all nodes."""

@@ -20,7 +20,8 @@ from starlette.types import Scope
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE
 
 from hinged.operations.base import Operation
-from hinged.service.data.answers import json_bytes
+from hinged.service.data.answers import is_long, json_bytes, json_pieces
+from hinged.service.data.slices import at_once
 from hinged.service.edge.access import Access, Headers
 from hinged.service.edge.keys import Key
 from hinged.service.edge.middleware import Edge, error_response
@@ -196,5 +197,6 @@ def written(outcome: Outcome, path: str) -> tuple[int, bytes, bytes]:
     if isinstance(outcome, ServiceError):
         response = error_response(outcome, path)
         return response.status_code, lines_of(response.raw_headers), bytes(response.body)
-    body = json_bytes(outcome)
+    # A small body may ask for an answer of several pieces, by `explain` or `intervals`.
+    body = b"".join(at_once(json_pieces(outcome))) if is_long(outcome) else json_bytes(outcome)
     return HTTPStatus.OK, b"content-length: %d\r\ncontent-type: application/json\r\n" % len(body), body

@@ -215,9 +215,7 @@ def _of_goal(learner: ModelLearner) -> float:
 
 
 def points_held(solver: Solver) -> int:
-    """Return the number of points of the machine that answers. In a race, `live` would count the points of the largest
-    arm, not of the leader.
-    """
+    """Return the number of points, in a race of the leader: `live` would count the points of the largest arm."""
     arms = solver.arms_in_figures() or []
     return next((int(arm["points"]) for arm in arms if arm["leads"]), solver.live)
 

@@ -172,7 +172,7 @@ class LASVMClassifier(OnlineClassifier):
     ----------
     C : float or 'auto'
         Upper bound of a dual coefficient, > 0: the price of an error. 'auto' runs a race between
-        machines with different C and gamma; predictions use the most accurate machine.
+        machines with different C and gamma; predictions use the mean of the most accurate machines.
     delta_min : float or None
         Largest violation that the first epoch leaves to later epochs and to finishing. None: 0.5 with three or more
         classes, else 0, which is the paper's value.

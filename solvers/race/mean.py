@@ -75,11 +75,13 @@ class MeanView:
 def joined(found: Sequence[Contributions], shares: Sequence[float]) -> Contributions:
     """Return the contributions of the points of several arms to their mean. A point of several arms stands once."""
     every, whole = np.concatenate([each.keys for each in found]), sum(shares)
-    keys, first = np.unique(every, return_index=True)
-    parts = np.zeros((found[0].parts.shape[0], keys.size))
-    for each, share in zip(found, shares, strict=True):
-        parts[:, np.searchsorted(keys, each.keys)] += share / whole * each.parts
+    order = every.argsort(kind="stable")  # np.unique takes ten times as long for runs of ascending keys
+    new = np.diff(every[order], prepend=-1) != 0
+    place, first = np.empty(every.size, np.int64), order[new]
+    place[order] = new.cumsum() - 1
+    weighed = np.concatenate([share / whole * each.parts for each, share in zip(found, shares, strict=True)], axis=1)
+    parts = np.array([np.bincount(place, column, first.size) for column in weighed])
     merged, classes = (
         np.concatenate(arrays)[first] for arrays in zip(*((a.merged, a.classes) for a in found), strict=True)
     )
-    return Contributions(keys, merged, classes, parts)
+    return Contributions(every[first], merged, classes, parts)

@@ -318,16 +318,16 @@ class Race(Solver):
 
         Answers are not counted: on known examples they do not show which arm is best.
         """
-        known = self._known(rows)
+        known, shares = self._known(rows), self._shares().tolist()
 
-        def learned(arm: Arm) -> Array:
+        def learned(arm: Arm, share: float) -> Array:
             own = known[arm.machine.kernel.code]
-            if arm.fades and self.rules > 1:
-                return arm.machine.decision(own)
-            return arm.machine.learn(own, classes, keys, again=True)
+            if not arm.fades or self.rules == 1:
+                return arm.machine.learn(own, classes, keys, again=True)
+            return arm.machine.decision(own) if share else np.zeros((len(rows), self.columns))
 
-        scores = on_each(learned, self.arms)
-        return mean_of(scores, self._shares().tolist())
+        scores = on_each(lambda each: learned(*each), list(zip(self.arms, shares, strict=True)))
+        return mean_of(scores, shares)
 
     def _send_off(self) -> None:
         """Remove the arms that leave. With rules 1 and 2 there are only two kinds of arms: with and without fading."""

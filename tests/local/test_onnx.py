@@ -1,5 +1,9 @@
 """An exported estimator gives the same decision values and labels under onnxruntime."""
 
+import subprocess
+import sys
+from textwrap import dedent
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -125,3 +129,32 @@ def test_other_estimators_are_refused():
         to_onnx(LogisticRegression())
     with pytest.raises(ValueError, match="not fitted"):
         to_onnx(LASVMClassifier())
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("kernel", ["rbf", "laplacian"])
+def test_the_memory_of_an_answer_grows_with_rows_times_points_whatever_the_columns(kernel):
+    program = f"""
+        import resource
+        import numpy as np, onnxruntime
+        from hinged.sklearn import LASVMClassifier, to_onnx
+        X = np.random.default_rng(0).normal(size=(4000, 40))
+        machine = LASVMClassifier(kernel={kernel!r}, gamma=1.0).fit(X[:300], np.arange(300) % 2)
+        session = onnxruntime.InferenceSession(to_onnx(machine).SerializeToString())
+        session.run(None, {{"X": X[:2]}})
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        session.run(None, {{"X": X}})
+        print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024 / (4000 * len(machine.support_)))
+    """
+    done = subprocess.run([sys.executable, "-c", dedent(program)], capture_output=True, text=True, check=True)
+    assert float(done.stdout) < 8 * 10
+
+
+@pytest.mark.parametrize("rows", [0, 1, 300])
+def test_an_exported_mean_answers_any_number_of_rows(rows):
+    X, y = data(3)
+    machine = LASVMClassifier(C="auto", random_state=0).fit(X, y)
+    assert len(machine.decision_parts().expansions) > 1
+    label, decision = computed(to_onnx(machine), np.resize(X, (rows, X.shape[1])))
+    assert label.shape == (rows,)
+    assert decision.shape == (rows, 3)

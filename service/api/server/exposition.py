@@ -13,6 +13,7 @@ import platform
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from typing import Any
 
 import numpy as np
 from prometheus_client import (
@@ -44,9 +45,20 @@ BUCKETS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 
 
 
 def support_vectors(worker: Worker) -> int:
-    """Return the number of points with a non-zero coefficient in the state published last."""
-    alpha = getattr(worker.published.view, "alpha", None)
-    return 0 if alpha is None else int(np.count_nonzero(alpha.any(axis=0)))
+    """Return the number of points with a non-zero coefficient in the state published last; of a race, in each arm that
+    counts.
+    """
+    view = worker.published.view
+    return sum(_used(each) for each in getattr(view, "views", (view,)))
+
+
+def _used(view: Any) -> int:
+    if not hasattr(view, "alpha"):
+        return 0
+    used = view.alpha.any(axis=0)
+    if view.terms is not None:
+        used[view.terms.slots] = True
+    return int(np.count_nonzero(used))
 
 
 def _now_ms() -> int:

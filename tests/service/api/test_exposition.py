@@ -1,3 +1,4 @@
+import random
 from concurrent.futures import ThreadPoolExecutor
 
 import anyio
@@ -9,7 +10,7 @@ from hinged.service.api.server.exposition import METHODS, Exposition
 from hinged.service.edge.middleware import Edge
 from hinged.service.edge.streams import Streams
 from hinged.service.settings import Settings
-from tests.helpers.http_client import example
+from tests.helpers.http_client import AskedModel, example
 from tests.helpers.server import ROOT
 
 
@@ -58,6 +59,23 @@ def test_the_figures_of_a_model_can_be_scraped(ask):
         assert found["hinged_brier_score"] == pytest.approx(window["brier"])
         # The sum over the sources is the total, so a query counts no prediction twice.
         assert found.get("hinged_predictions_scored_total") == (19 if source == "streamed" else None)
+
+
+@pytest.mark.parametrize("classes", [2, 60])
+def test_the_support_vectors_of_every_machine_that_answers_are_counted(ask, classes):
+    random.seed(0)
+    learned = [example([c + random.random(), random.random()], f"c{c}") for _ in range(6) for c in range(classes)]
+    parts = {"kernel": {"type": "rbf"}, "features": {"type": "dense", "dim": 2}}
+    alone, race = ask.new_model(solver="lasvm"), AskedModel(ask, f"race{classes}")
+    assert ask("PUT", race.path, json=parts).status_code == 201
+    for model in (alone, race):
+        model.learn(*learned)
+    found = {model: samples(ask, model=model.name)["hinged_support_vectors"] for model in (alone, race)}
+    assert found[alone] == alone.figures()["support_vectors"]
+    counted = sum(arm["share"] > 0 for arm in race.figures()["arms"])
+    assert counted > 1 or classes > 2
+    assert race.figures()["support_vectors"] <= found[race] <= counted * len(learned)
+    assert (race.figures()["support_vectors"] < found[race]) == (counted > 1)
 
 
 def test_queues_and_limits_can_be_scraped(ask):

@@ -115,6 +115,17 @@ def test_any_request_is_answered_and_logged_like_on_the_usual_way(both, sent):
     assert short == usual
 
 
+@pytest.mark.parametrize("explain", ["explain", "\\u0065xplain"])
+def test_a_long_answer_to_a_small_body_is_the_answer_of_the_usual_way(both, explain):
+    both.begin_anew()
+    body = f'{{"examples": [{{"x": [0.0, 1.0]}}, {{"x": [0.5, 1.0]}}], "{explain}": 1000}}'.encode()
+    learned = request("POST", "/models/m/learn", LEARN, key=both.keys["admin"])
+    asked = request("POST", "/models/m/predict", body, key=both.keys["admin"])
+    short, usual = both.send([(learned, True), (asked, True)])
+    assert short == usual
+    assert b"internal_error" not in str(short).encode()
+
+
 def test_both_ways_count_the_same(both):
     both.send([(request("POST", "/models/m/predict", PREDICT, key=both.keys["reader"]), True)] * 3)
     assert both.short.counted() == both.usual.counted()

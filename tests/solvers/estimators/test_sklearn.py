@@ -18,6 +18,7 @@ from sklearn.svm import SVC
 from sklearn.utils.estimator_checks import check_estimator
 
 import hinged.sklearn
+from hinged.extras import Later
 from hinged.sklearn import (
     AveragedPerceptronClassifier,
     BOGDClassifier,
@@ -463,3 +464,20 @@ def test_only_public_names_can_be_imported():
         hinged.sklearn.HOME  # noqa: B018
     with pytest.raises(ImportError, match="SVCClassifier"):
         from hinged.sklearn import SVCClassifier  # noqa: F401, PLC0415
+
+
+@pytest.mark.long
+def test_a_type_checker_knows_the_public_names_and_refuses_others(tmp_path):
+    (tmp_path / "user.py").write_text(
+        "from hinged.sklearn import HingedClassifier, SVCClassifier\nHingedClassifier()\n"
+    )
+    command = [sys.executable, "-m", "mypy", "--cache-dir", str(tmp_path), "--follow-imports", "silent"]
+    done = subprocess.run([*command, str(tmp_path / "user.py")], capture_output=True, text=True, check=False)
+    assert 'user.py:1: error: Module "hinged.sklearn" has no attribute "SVCClassifier"' in done.stdout
+    assert "Found 1 error in 1 file" in done.stdout
+
+
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy])
+def test_a_module_that_is_imported_later_can_be_copied(copied):
+    assert copied(Later("json")).loads("1") == 1
+    assert not hasattr(Later("no_such_module"), "__wrapped__")
