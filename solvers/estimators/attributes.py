@@ -21,7 +21,7 @@ from hinged.solvers.race.race import Race
 Array = np.ndarray[Any, Any]
 
 
-class Expansion(NamedTuple):
+class KernelExpansion(NamedTuple):
     """The function k(x, points) coefficients' + bias: points (SV, features), coefficients (K, SV), bias (K,)."""
 
     kernel: Kernel
@@ -37,7 +37,7 @@ class DecisionParts(NamedTuple):
     """
 
     scale: Scale | None
-    expansions: list[Expansion]
+    expansions: list[KernelExpansion]
     dtype: type
 
 
@@ -125,7 +125,7 @@ class Fitted:
             slots = self._slots(each)
             coefficients = share * each.coefficients()[:, slots]
             bias = share * np.broadcast_to(getattr(each, "b", 0.0), (len(coefficients),))
-            found.append(Expansion(each.kernel, _points_of(each, slots), coefficients, bias))
+            found.append(KernelExpansion(each.kernel, _points_of(each, slots), coefficients, bias))
         return DecisionParts(self._scale, found, self.solver_.dtype)
 
     def _leading(self) -> Any:

@@ -190,9 +190,13 @@ class RunningServer:
         return self.process.wait(PATIENCE_S), self.log.read_text()
 
     def kill(self):
-        """Send kill -9, so that the process ends at once."""
+        """Send kill -9, so that the process ends at once. Its child processes notice this, and end too: until then one
+        of them could still answer for the next server.
+        """
+        children = wait_for_children(self.process.pid, 0) if "HINGED_PROCESSES" in self.env else []
         self.process.send_signal(signal.SIGKILL)
         self.process.wait()
+        eventually(lambda: all(map(ended, children)))
 
     def kill_all(self):
         """Send kill -9 to the server and to all its child processes."""
