@@ -161,7 +161,7 @@ def mend_a_label(hand):
 
 
 def try_a_challenger(hand):
-    hand.link("pumps")
+    hand.link(re.compile("^pumps$"))
     set_c(hand, "5", "Try it as a challenger")
     hand.page.get_by_role("group", name="Champion and challengers").wait_for()
     expect(hand.page.get_by_role("heading", name="Challengers", exact=True)).to_be_in_viewport()
@@ -174,7 +174,7 @@ def try_a_challenger(hand):
 
 
 def change_c(hand):
-    hand.link("pumps")
+    hand.link(re.compile("^pumps$"))
     set_c(hand, "3", "Change now")
     eventually(lambda: hand.client.model("pumps")["configuration"]["C"] == 3)
 
@@ -202,7 +202,7 @@ def react_to_a_drift(hand):
 
 
 def set_costs(hand):
-    hand.link("orders")
+    hand.link(re.compile("^orders$"))
     hand.fold("Settings")
     hand.button("Change costs")
     dialog = hand.page.get_by_role("dialog")
@@ -220,7 +220,7 @@ def set_costs(hand):
 
 
 def work_off_alerts(hand):
-    hand.link("payments")
+    hand.link(re.compile("^payments$"))
     hand.link("Work off 5 alerts")
     hand.page.get_by_role("group", name="Alerts").wait_for()
     for waiting in (4, 3, 2):
@@ -232,7 +232,7 @@ def work_off_alerts(hand):
 
 
 def set_a_threshold(hand):
-    hand.link("pumps")
+    hand.link(re.compile("^pumps$"))
     hand.click(hand.page.get_by_role("link", name="Decide", exact=True))
     hand.page.get_by_label("from a probability of").fill("12")  # a drag
     hand.counts["clicks"] += 1
