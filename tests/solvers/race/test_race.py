@@ -72,6 +72,12 @@ def test_arms_on_several_cores_give_the_same_bits(classes):
     assert len(alone.arms) > 1
 
 
+def counting(correct, leader):
+    """Return how much each arm counts beside the leader, if each answer counts 1."""
+    more = correct - correct[leader]
+    return np.where(more >= BOTTOM, np.exp(SHARPNESS * more), 0.0)
+
+
 def led(right, weights, evidence=None, favoured=-1):
     """Compute the standings by a plain loop over the rows of right (m, A), bool or credit, their weights and evidence.
 
@@ -125,8 +131,7 @@ def test_answers_are_those_of_the_arm_that_led_before_each_example_or_the_mean_o
             assert answer == scores[r, leaders[r]]
             continue
         before = led(right[:r], np.ones(r))[1][0]
-        more = before - before[leaders[r]]
-        share = np.where(more >= BOTTOM, np.exp(SHARPNESS * more), 0.0)
+        share = counting(before, leaders[r])
         np.testing.assert_allclose(answer, share @ scores[r] / share.sum(), rtol=1e-12)
     assert len(set(leaders.tolist())) > 1
     assert len(set(np.argmax(alone, axis=0))) > 1
@@ -279,8 +284,7 @@ def test_predictions_contributions_and_rows_are_those_of_the_mean_of_arms_of_two
     X, classes = wavy(60)
     race = raced(X, classes).learn()
     solver, rows = race.solver, race.rows(X[:20])
-    more = solver.standings.correct - solver.standings.correct[solver.standings.leader[0]]
-    share = np.where(more >= BOTTOM, np.exp(SHARPNESS * more), 0.0)
+    share = counting(solver.standings.correct, solver.standings.leader[0])
     scores = np.array([machine.decision(rows.under(machine.kernel))[:, 0] for machine in solver.machines])
     expected = share @ scores / share.sum()
     counted = {machine.kernel.code for machine, each in zip(solver.machines, share, strict=True) if each}
