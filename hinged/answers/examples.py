@@ -123,7 +123,9 @@ class ExampleDecisions(TypedDict):
 
 
 class Finished(TypedDict):
-    """The result of a finishing step."""
+    """The result of a finishing step. missing: number of examples of the log that the optimum needs as further points,
+    although points_max leaves no room for them. The step was then over the points alone.
+    """
 
     model: str
     position: int
@@ -132,6 +134,7 @@ class Finished(TypedDict):
     duality_gap: float | None
     steps: int
     converged: bool
+    missing: int
 
 
 class ShownExample(TypedDict, Generic[XT]):

@@ -143,8 +143,9 @@ def delete(client: Client, *, model: str, yes: bool, as_json: bool) -> None:
 @as_lines
 @asks
 def finish(client: Client, *, model: str, epochs: int | None, as_json: bool) -> None:
-    """Optimise MODEL over the points that it holds until it converges."""
+    """Optimise MODEL over the points that it holds until it converges. With --epochs, optimise over its whole log."""
     found = client.finish(model, epochs=epochs)
     gap = "" if found["duality_gap"] is None else f", gap {found['duality_gap']:.3g}"
     text = f"{model}: {found['steps']:,} steps, {found['support_vectors']:,} support vectors{gap}"
-    tell(found, as_json, text if found["converged"] else f"{text}; not converged")
+    why = f": the optimum needs {found['missing']:,} more examples than points_max allows" if found["missing"] else ""
+    tell(found, as_json, text if found["converged"] else f"{text}; not converged{why}")

@@ -101,7 +101,7 @@ class ModelOperations:
 
     @Operation("POST", "/models/{model}/finish", role="writer").asked
     def finish(self, model: str, *, epochs: int | None = None, timeout_s: float = LONG_S) -> Call[Finished]:
-        """Let the solver optimise over what it has learned until it converges, or for a number of epochs."""
+        """Let the solver optimise over its points until it converges; with epochs, over its whole log."""
         body = None if epochs is None else {"epochs": epochs}
         return Call(body, timeout_s=timeout_s)
 

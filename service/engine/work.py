@@ -26,7 +26,7 @@ from hinged.service.model.events.learning import TrainingFinished
 from hinged.service.model.events.states import EventSetAside, ModelRolledBack, StateSwapped
 from hinged.service.model.pending import Made
 from hinged.service.store.base import Damaged
-from hinged.solvers.core.reports import Finish
+from hinged.solvers.core.reports import WholeFinish
 
 SWAP_S = 1.0  # maximum seconds of training at a swap, while the model accepts no change; a longer swap is tried again
 
@@ -101,13 +101,13 @@ def keep(journal: Journal, predictions: list[Made]) -> None:
 
 def finish(journal: Journal, epochs: int = 0) -> dict[str, Any]:
     """Run the finishing step, after `epochs` further epochs over the log; return the model's description after the
-    step, and the outcome of the step.
+    step, and the outcome of the step. After an epoch, the step is over the whole log.
     """
     if epochs:  # an unreadable log must be noticed before the event is written
         journal.snapshots.let_end()  # no trim may remove the log until a snapshot contains the result
         deque(journal.history.learned(journal.model, journal.model.position + 1), maxlen=0)
-    outcomes = journal.commit([TrainingFinished(journal.now_ms(), epochs)])
-    outcome = outcomes[-1].finish or Finish(0, converged=True)
+    outcomes = journal.commit([TrainingFinished(journal.now_ms(), epochs, whole=epochs > 0)])
+    outcome = outcomes[-1].finish or WholeFinish(0, converged=True, missing=0)
     journal.snapshots.take(journal.model)  # so that a recovery need not run the finishing step again
     figures = journal.model.describe()
     wanted = ("model", "position", "support_vectors", "points", "duality_gap")

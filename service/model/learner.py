@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import numpy as np
 
+from hinged.service import limits
 from hinged.service.data.classes import Label, Labels
 from hinged.service.data.configuration import read_configuration
 from hinged.service.data.features.reader import AS_THEY_CAME, Reader, Reading
@@ -22,8 +23,8 @@ from hinged.service.model.metrics import UNKNOWN, Prequential
 from hinged.service.model.predictions import numbers_of, together
 from hinged.service.model.warmup import WarmUp
 from hinged.service.model.window import Ages, Left
-from hinged.solvers.core.reports import Finish
-from hinged.solvers.core.rows import Rows, rows_from_csr
+from hinged.solvers.core.reports import WholeFinish
+from hinged.solvers.core.rows import Rows, joined, rows_from_csr
 from hinged.solvers.core.solver import UNBOUNDED, PointsFull, Solver
 from hinged.solvers.core.states import BOUND_MAX
 from hinged.solvers.core.weights import checked_weights
@@ -31,7 +32,7 @@ from hinged.solvers.dual.exact import ExactSVM
 from hinged.solvers.warm import wait_for_rest
 
 if TYPE_CHECKING:  # it imports this module
-    from hinged.service.model.events.learning import ExamplesLearned
+    from hinged.service.model.events.learning import ExamplesLearned, TrainingFinished
 
 Array = np.ndarray[Any, Any]
 Part = tuple[Array, Array]
@@ -230,18 +231,22 @@ class ModelLearner:
             except ValueError as error:
                 self.stopped = str(error)
 
-    def finish(self, epochs: int, epoch: Epoch | None) -> Finish:
+    def finish(self, event: TrainingFinished, epoch: Epoch | None) -> WholeFinish:
         """Learn the log for a number of further epochs, then run the finishing step."""
         if self.warmup.active and self.warmup.labelled:
             self._freeze()
         # Where examples fade, an epoch would bring back the examples that have left, with full weight. Finishing
         # optimises only over the current points.
-        for _ in range(epochs if self.configuration.half_life is None else 0):
-            assert epoch is not None  # noqa: S101  an event with epochs is always applied with the log
-            with self.warmup.encoder.from_the_first() if self.warmup.encoder is not None else nullcontext():
-                self._learn_again(epoch())
+        epochs = event.epochs if self.configuration.half_life is None else 0
         self._wait_for_kernels()
-        return self.solver.finish()
+        for _ in range(epochs):
+            for rows, batch in self._read_again(epoch):
+                # Learn dropped examples again while the solver has fewer than points_max points, unless they are old.
+                held = np.isin(batch.keys, self.solver.keys())
+                fits = (held | (np.cumsum(~held) <= self.solver.room)) & (batch.keys > self.ages.dropped)
+                self._taught(*_some(rows, batch, fits), again=True)
+        whole = self._data_set(epoch) if epochs and event.whole and self.solver.reads_whole else None
+        return WholeFinish(*self.solver.finish(), missing=0) if whole is None else self.solver.finish_over(*whole)
 
     def _wait_for_kernels(self) -> None:
         """Wait until all functions of the solver are compiled, even the functions that a new model does not need. This
@@ -249,16 +254,29 @@ class ModelLearner:
         """
         wait_for_rest(self.configuration.solver, self.configuration.dtype)
 
-    def _learn_again(self, events: Iterator[ExamplesLearned]) -> None:
-        self._wait_for_kernels()
-        for event in events:
-            keys = event.keys
-            rows = self._encoded(self.rows(event.inputs))
-            # Learn dropped examples again while the solver has fewer than points_max points, unless they are too old.
-            held = np.isin(keys, self.solver.keys())
-            fits = np.flatnonzero((held | (np.cumsum(~held) <= self.solver.room)) & (keys > self.ages.dropped))
-            weights = None if event.weights is None else event.weights[fits]
-            self._taught(rows.take(fits), event.classes[fits], keys[fits], weights, again=True)
+    def _read_again(self, epoch: Epoch | None) -> Iterator[tuple[Rows, ExamplesLearned]]:
+        """Yield each batch of the log, with its rows."""
+        assert epoch is not None  # noqa: S101  an event with epochs is always applied with the log
+        with self.warmup.encoder.from_the_first() if self.warmup.encoder is not None else nullcontext():
+            for event in epoch():
+                yield self._encoded(self.rows(event.inputs)), event
+
+    def _data_set(self, epoch: Epoch | None) -> tuple[Rows, Array, Array, Array] | None:
+        """Return what is in the log and in the window. None if that is nothing, or needs too much memory."""
+        batches: list[Rows] = []
+        numbers: list[tuple[Array, ...]] = []
+        values = 0
+        for rows, event in self._read_again(epoch):
+            part, classes, keys, weights = _some(rows, event, event.keys > self.ages.dropped)
+            batches.append(part)
+            numbers.append((classes, keys, np.ones(keys.size) if weights is None else weights))
+            values += part.values.size
+            if values > limits.WHOLE_NUMBERS_MAX:
+                return None
+        if not batches:
+            return None
+        classes, keys, weights = map(np.concatenate, zip(*numbers, strict=True))
+        return joined(batches), classes, keys, weights
 
     def takes(self, inputs: Inputs) -> bool:
         """Return whether a batch has the form that the configuration needs."""
@@ -501,3 +519,10 @@ class ModelLearner:
         found = [self.solver.known(), self.warmup.keys[self.warmup.learned], np.array(left, np.int64)]
         segments = self.metrics.segments
         return np.concatenate(found if segments is None else [*found, segments.numbers])
+
+
+def _some(rows: Rows, event: ExamplesLearned, wanted: Array) -> tuple[Rows, Array, Array, Array | None]:
+    """Return the rows, classes, keys and weights of some examples of a batch. wanted (m,) bool."""
+    these = np.flatnonzero(wanted)
+    weights = None if event.weights is None else event.weights[these]
+    return rows.take(these), event.classes[these], event.keys[these], weights

@@ -389,6 +389,7 @@ class LASVM(DualExpansion):
         self.ahead, self.nothing_ahead = nothing_ahead(self.dtype), nothing_ahead(self.dtype)
 
     fades = True
+    reads_whole = True
     widens_lines = True
 
     def learn(self, rows: Rows, classes: Array, keys: Array, *, again: bool = False) -> Array:
@@ -447,14 +448,20 @@ class LASVM(DualExpansion):
         weights: Array | None = None,
         told: Callable[[FinishRound], None] = untold,
     ) -> WholeFinish:
-        """Do the finishing step over a whole data set (optimum.py), or over the points if older examples have faded."""
+        """Do the finishing step over a whole data set (optimum.py). It is over the points if older examples have faded,
+        or if points_max has no room for all examples that the optimum needs.
+        """
         if self.fading or (self.seen > 0).sum() < 2:
             return WholeFinish(*self.finish(), missing=0)
         without_idle = self.parameters._replace(idle_max=0)
         weights = np.ones(len(rows)) if weights is None else weights
-        finish = optimise_over(self, rows, classes, keys, weights, lambda: self._put_away(without_idle), told)
+        before = self.state() if len(rows) > self.points_max else {}
+        found = optimise_over(self, rows, classes, keys, weights, lambda: self._put_away(without_idle), told)
+        if found.missing:
+            self.load(before)
+            return found._replace(steps=found.steps + self.finish().steps)
         self._put_away(self.parameters)
-        return finish
+        return found
 
     def _put_away(self, parameters: LASVMParameters) -> None:
         """Remove the points for which there is no room (removal.py), and release the memory of the cache."""

@@ -17,7 +17,8 @@ violates. Rounds begin with a loose tau, because a solution to many digits is of
 No point leaves between two rounds, because it would often have to come back.
 
 If points_max leaves no room, points without a coefficient leave, and the examples that violate most come first. The
-rounds then end when the number of missing examples no longer falls.
+rounds then end when the number of missing examples no longer falls. The points of such an end make no useful model,
+because most of them are on the wrong side of the margin.
 """
 
 from __future__ import annotations

@@ -89,6 +89,7 @@ class Race(Solver):
     """
 
     fades: ClassVar[bool] = True
+    reads_whole: ClassVar[bool] = True
 
     def __init__(
         self,

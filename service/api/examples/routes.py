@@ -143,7 +143,8 @@ def _first_x(body: Raw, settings: Settings) -> Slices[Any]:
 @group.serves(ModelOperations.finish, Conflict, StoreUnavailable, takes=Shape(FinishBody, {"epochs": 1}), optional=True)
 async def finish(worker: PathWorker, body: Annotated[FinishBody, SENT]) -> Answer:
     """Finish the model: optimise over its points until no pair of points violates the optimality conditions by more
-    than tol. If `epochs` is given, the model first learns its log that many times again.
+    than tol. If `epochs` is given, the model first learns its log that many times again. LASVM and a race then optimise
+    over the whole log.
     """
     return await worker.finish(body.get("epochs", 0))
 

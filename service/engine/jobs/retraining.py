@@ -110,7 +110,7 @@ class Retraining:
                         learner.follow(event)
                         self._note(at, event.at_ms, name)
                     case TrainingFinished():
-                        learner.finish(event.epochs, lambda: self._epoch(at))
+                        learner.finish(event, lambda: self._epoch(at))
             except ValueError as error:
                 self.failed[name] = str(error)
 

@@ -16,7 +16,7 @@ import numpy as np
 from hinged.frames import BadFrame, decode, encode, peek
 from hinged.service.model.tombstones import Tombstones
 from hinged.service.store.base import Event
-from hinged.solvers.core.reports import Finish
+from hinged.solvers.core.reports import WholeFinish
 
 if TYPE_CHECKING:  # these modules import the events
     from hinged.service.model.admission import Coming
@@ -36,7 +36,7 @@ class Outcome:
 
     predictions: Array
     scores: Array
-    finish: Finish | None = None
+    finish: WholeFinish | None = None
     noticed: tuple[str, ...] = ()
 
 

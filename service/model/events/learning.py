@@ -269,12 +269,17 @@ class ExampleRevised(Facts, ErasedWhole):
 
 @dataclass(frozen=True, slots=True)
 class TrainingFinished(Facts, NamesNoExample):
-    """The finishing step was run, after a number of further epochs over the log."""
+    """The finishing step was run, after a number of further epochs over the log.
+
+    whole: whether the step after an epoch optimises over the whole log, and not only over the points. Before 0.3.0 it
+    never did.
+    """
 
     KIND: ClassVar[str] = "finished"
     MARKED: ClassVar[bool] = True
     at_ms: int
     epochs: int = 0
+    whole: bool = False
 
     def admit(self, coming: Coming) -> None:
         """Accept always."""
@@ -283,8 +288,8 @@ class TrainingFinished(Facts, NamesNoExample):
         """Finish the learner that predicts, and the challengers."""
         for shadow in model.shadows.values():
             if shadow.stopped is None:
-                shadow.finish(self.epochs, epoch)
-        found = model.learner.finish(self.epochs, epoch)
+                shadow.finish(self, epoch)
+        found = model.learner.finish(self, epoch)
         model.reads_back_at = position if self.epochs else model.reads_back_at
         return Outcome(NOTHING.predictions, NOTHING.scores, found)
 

@@ -317,6 +317,7 @@ def test_finishing_closes_the_gap(ask):
         "duality_gap": after["duality_gap"],
         "steps": finished["steps"],
         "converged": True,
+        "missing": 0,
     }
     assert after["certificate"]["kkt_violation"] <= 0.001 < before["certificate"]["kkt_violation"]
     assert after["certificate"]["dual"] > before["certificate"]["dual"]

@@ -3,7 +3,9 @@
 import math
 import random
 
+import numpy as np
 import pytest
+from sklearn.svm import SVC
 
 from tests.helpers.http_client import BASE, AskedModel, example, refusal
 from tests.helpers.questions import asked, named_model
@@ -26,6 +28,33 @@ def test_finishing_may_learn_the_log_again(ask):
     assert b["certificate"]["steps"] > a["certificate"]["steps"]
     assert b["metrics"] == a["metrics"]
     refusal(further.ask("POST", f"{further.path}/finish", json={"epochs": -1}), 422, "invalid")
+
+
+def dual_of(X, y, *, C, gamma):
+    """Return the dual objective at LIBSVM's optimum."""
+    svc = SVC(C=C, gamma=gamma, tol=1e-7).fit(X, y)
+    beta = svc.dual_coef_[0]
+    return abs(beta).sum() - beta @ svc.decision_function(X[svc.support_]) / 2 + beta.sum() * svc.intercept_[0] / 2
+
+
+@pytest.mark.parametrize("room", [1000, 100])
+def test_finishing_after_an_epoch_reaches_the_optimum_of_the_whole_log(ask, room):
+    rng = np.random.default_rng(5)
+    X = rng.normal(size=(600, 2)).astype(np.float32)
+    y = (np.hypot(*X.T) > 1.1) ^ (rng.random(600) < 0.1)
+    model = ask.new_model(solver="lasvm", kernel={"type": "rbf", "gamma": 0.5}, C=2.0, idle_max=0, points_max=room)
+    for begin in range(0, 600, 50):
+        part = slice(begin, begin + 50)
+        model.learn(*map(example, X[part].tolist(), y[part].astype(int).tolist()))
+    model.finish()
+    before = model.figures()["certificate"]["dual"]
+    answer = ask("POST", f"{model.path}/finish", json={"epochs": 1}).json()
+    best, found = dual_of(X, y, C=2.0, gamma=0.5), model.figures()["certificate"]["dual"]
+    fits = room == 1000
+    assert answer["converged"] == fits
+    assert (answer["missing"] == 0) == fits
+    assert (best * (1 - 1e-6) < found < best * (1 + 1e-9)) == fits
+    assert found > before or not fits
 
 
 # -- earlier faults ---------------------------------------------------------------------------------------------------

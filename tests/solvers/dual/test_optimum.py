@@ -123,6 +123,8 @@ def test_where_points_max_is_too_small_fit_says_how_many_examples_are_missing():
     with pytest.warns(ConvergenceWarning, match=r"[0-9]+ more examples violate, but points_max allows [0-9]+ points"):
         scarce.fit(X, y)
     assert scarce.solver_.live <= needed // 2
+    alone = LASVMClassifier(points_max=needed // 2, finish="points", **given_).fit(X, y)
+    assert np.array_equal(scarce.decision_function(X), alone.decision_function(X))
 
 
 def test_verbose_tells_points_gap_and_violating_examples_of_each_round(capsys):
