@@ -455,7 +455,7 @@ class LASVM(DualExpansion):
             return WholeFinish(*self.finish(), missing=0)
         without_idle = self.parameters._replace(idle_max=0)
         weights = np.ones(len(rows)) if weights is None else weights
-        before = self.state() if len(rows) > self.points_max else {}
+        before = self.state() if self.live + len(rows) > self.points_max else {}
         found = optimise_over(self, rows, classes, keys, weights, lambda: self._put_away(without_idle), told)
         if found.missing:
             self.load(before)

@@ -127,6 +127,16 @@ def test_where_points_max_is_too_small_fit_says_how_many_examples_are_missing():
     assert np.array_equal(scarce.decision_function(X), alone.decision_function(X))
 
 
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_where_earlier_data_takes_the_room_fit_ends_at_the_optimum_over_the_points():
+    X, y = two_moons(800, noise=0.4, seed=6)
+    given_ = {"C": 1.0, "gamma": 1.0, "when_full": "remove", "points_max": 150, "warm_start": True, **FORGETFUL}
+    whole, alone = (LASVMClassifier(finish=finish, **given_).fit(X[:700], y[:700]) for finish in (True, "points"))
+    for model in (whole, alone):
+        model.fit(X[700:], y[700:])
+    assert np.array_equal(whole.decision_function(X), alone.decision_function(X))
+
+
 def test_verbose_tells_points_gap_and_violating_examples_of_each_round(capsys):
     X, y = two_moons(300, noise=0.4, seed=3)
     model = LASVMClassifier(C=10.0, gamma=1.0, precision="float64", verbose=True, **FORGETFUL).fit(X, y)
