@@ -15,13 +15,12 @@ from sklearn.utils import check_random_state
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets, unique_labels
-from sklearn.utils.validation import validate_data
 
 from hinged.solvers.core.reports import WholeFinish
 from hinged.solvers.core.rows import Rows
 from hinged.solvers.core.solver import class_numbers
 from hinged.solvers.estimators.base import Learner
-from hinged.solvers.estimators.estimator import FLOATS, SolverEstimator, counting, rows_for, scaled
+from hinged.solvers.estimators.estimator import SolverEstimator, counting, rows_for, scaled
 from hinged.solvers.estimators.parameters import check_no_gaps, example_weights
 from hinged.solvers.estimators.probabilities import inverse_temperature, probabilities
 from hinged.solvers.estimators.progress import tell
@@ -113,7 +112,7 @@ class SolverClassifier(ClassifierMixin, SolverEstimator):
         self._check_parameters()
         goes_on = self.warm_start and self.__sklearn_is_fitted__()
         check_no_gaps(y)
-        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=FLOATS, reset=not goes_on)
+        X, y = self._numbers(X, y, reset=not goes_on)
         check_classification_targets(y)
         weights = example_weights(sample_weight, len(y), some=not goes_on)
         random, digest = check_random_state(self.random_state), hash_of((X, y) if weights is None else (X, y, weights))
@@ -223,7 +222,7 @@ class SolverClassifier(ClassifierMixin, SolverEstimator):
                 "compute_class_weight('balanced', classes=classes, y=y) as a dict instead"
             )
         check_no_gaps(y)
-        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=FLOATS, reset=first)
+        X, y = self._numbers(X, y, reset=first)
         check_classification_targets(y)
         weights = example_weights(sample_weight, len(y), some=first)
         if not first:

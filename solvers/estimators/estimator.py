@@ -180,8 +180,19 @@ class SolverEstimator(Fitted, BaseEstimator):
     def _rows(self, X: Any) -> Rows:
         """Return X as a batch for the solver."""
         check_is_fitted(self)
-        X = validate_data(self, X, accept_sparse="csr", dtype=FLOATS, reset=False)
-        return rows_for(self._learner, self._scaled(X))
+        return rows_for(self._learner, self._scaled(self._numbers(X, reset=False)))
+
+    def _numbers(self, *data: Any, reset: bool) -> Any:
+        """Return X, or X and y, as scikit-learn checks them. reset: whether this X defines the columns."""
+        try:
+            return validate_data(self, *data, accept_sparse="csr", dtype=FLOATS, reset=reset)
+        except ValueError as error:
+            if "could not convert string" not in str(error):
+                raise
+            raise ValueError(
+                f"{type(self).__name__} takes only numbers: {error}. HingedClassifier also takes strings, categories, "
+                "dates and missing values"
+            ) from None
 
 
 inherit(SolverEstimator)

@@ -9,11 +9,11 @@ from typing import Any, Self
 import numpy as np
 from scipy import sparse
 from sklearn.base import OutlierMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from hinged.solvers.core.solver import POINTS_MAX
 from hinged.solvers.estimators.base import Learner
-from hinged.solvers.estimators.estimator import FLOATS, Array, SolverEstimator, counting, rows_for, scaled
+from hinged.solvers.estimators.estimator import Array, SolverEstimator, counting, rows_for, scaled
 from hinged.solvers.estimators.parameters import example_weights
 from hinged.solvers.estimators.scaling import Scale
 
@@ -139,7 +139,7 @@ class OneClassClassifier(OutlierMixin, SolverEstimator):
     def _learn(self, X: Any, y: Any, sample_weight: Any, *, first: bool, together: bool = False) -> Self:
         del y
         self._check_parameters()
-        X = validate_data(self, X, accept_sparse="csr", dtype=FLOATS, reset=first)
+        X = self._numbers(X, reset=first)
         weights = example_weights(sample_weight, X.shape[0], some=first)
         if first:
             known = counting(X, weights)

@@ -481,3 +481,13 @@ def test_a_type_checker_knows_the_public_names_and_refuses_others(tmp_path):
 def test_a_module_that_is_imported_later_can_be_copied(copied):
     assert copied(Later("json")).loads("1") == 1
     assert not hasattr(Later("no_such_module"), "__wrapped__")
+
+
+@pytest.mark.parametrize("estimator", [LASVMClassifier(), hinged.sklearn.OneClassClassifier(), SMOClassifier()])
+@pytest.mark.parametrize("X", [[["red"], ["blue"]] * 3, np.array([[1.0, "red"], [2.0, "blue"]] * 3, object)])
+def test_strings_are_refused_with_the_estimator_that_takes_them(estimator, X):
+    with pytest.raises(ValueError, match=r"takes only numbers: .*'red'.* HingedClassifier also takes strings"):
+        estimator.fit(X, [0, 1] * 3)
+    fitted = clone(estimator).fit(np.arange(6.0)[:, None], [0, 1] * 3)
+    with pytest.raises(ValueError, match="takes only numbers"):
+        fitted.predict(X)
