@@ -8,7 +8,7 @@ from fastapi import Query, Request
 
 from hinged.operations import ReceiptOperations
 from hinged.service.api.serving import Group
-from hinged.service.api.snapshots.routes import Position
+from hinged.service.api.snapshots import Position
 from hinged.service.api.wire import PathWorker, registry_of
 from hinged.service.data.answers import Answer
 from hinged.service.engine.worker import Worker
