@@ -179,6 +179,16 @@ class ErasedWhole(ModelEvent):
         return Redacted(None)
 
 
+class Untold(ModelEvent):
+    """An event of which followers and the page get only the kind and the time."""
+
+    __slots__ = ()
+
+    def told(self) -> dict[str, Any]:
+        """Return no details."""
+        return {}
+
+
 def sixteens(array: Array) -> list[bytes]:
     """Return the contents of an array in pieces of 16 bytes."""
     data = array.tobytes()

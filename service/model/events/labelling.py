@@ -19,6 +19,7 @@ from hinged.service.model.events.base import (
     ModelEvent,
     Outcome,
     Redacted,
+    Untold,
     sixteens,
 )
 from hinged.service.model.pool import AnsweredQuery, Candidate, Lease
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from hinged.service.model.model import Model
 
 
-class _OfLease(Facts, ErasedWhole):
+class _OfLease(Facts, ErasedWhole, Untold):
     """An annotator's action on a lease."""
 
     __slots__ = ()
@@ -40,10 +41,6 @@ class _OfLease(Facts, ErasedWhole):
         """Refuse an unknown lease."""
         if coming.model.pool.find_lease(self.token) is None:
             raise ValueError("there is no such lease")
-
-    def told(self) -> dict[str, Any]:
-        """Return no details."""
-        return {}
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,7 @@ from hinged.service.model.events.base import (
     NamesNoExample,
     Outcome,
     Redacted,
+    Untold,
     sixteens,
 )
 from hinged.service.model.pending import Prediction, predictions_state, read_predictions
@@ -241,7 +242,7 @@ def weights_of(weights: Sequence[float]) -> Array | None:
 
 
 @dataclass(frozen=True, slots=True)
-class ExampleRevised(Facts, ErasedWhole):
+class ExampleRevised(Facts, ErasedWhole, Untold):
     """Another program changed its copy of the example with this id at `changed_ms` (revisions.py)."""
 
     KIND: ClassVar[str] = "revised"
@@ -261,10 +262,6 @@ class ExampleRevised(Facts, ErasedWhole):
         """Record the time of the change."""
         model.revisions.note(self.id, self.changed_ms)
         return NOTHING
-
-    def told(self) -> dict[str, Any]:
-        """Return no details."""
-        return {}
 
 
 @dataclass(frozen=True, slots=True)

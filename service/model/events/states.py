@@ -20,6 +20,7 @@ from hinged.service.model.events.base import (
     NamesNoExample,
     Outcome,
     Redacted,
+    Untold,
 )
 from hinged.service.model.jobs import Jobs
 from hinged.service.model.state import SNAPSHOT, answers_of, ids_of
@@ -77,7 +78,7 @@ class ModelCreated(_First, Facts, NamesNoExample):
 
 
 @dataclass(frozen=True, slots=True)
-class ModelAnnounced(_First, Facts, NamesNoExample):
+class ModelAnnounced(_First, Facts, NamesNoExample, Untold):
     """A model was asked for without features. The first examples determine its features: `created` then takes the place
     of this event. template: the other parts of the configuration, as JSON.
     """
@@ -94,13 +95,9 @@ class ModelAnnounced(_First, Facts, NamesNoExample):
         """Refuse always, because no model exists before `created`."""
         raise ValueError(f"the event at {position}, {self.KIND!r}, cannot be applied to a model")
 
-    def told(self) -> dict[str, Any]:
-        """Return no details."""
-        return {}
-
 
 @dataclass(frozen=True, slots=True)
-class _Whole(ModelEvent):
+class _Whole(Untold):
     """An event that contains a whole state as a snapshot."""
 
     state: bytes
@@ -122,10 +119,6 @@ class _Whole(ModelEvent):
     def read(cls, facts: dict[str, Any], arrays: dict[str, Array]) -> Self:
         """Return the event that the parts of a payload describe."""
         return cls(arrays["state"].tobytes(), facts["at_ms"])
-
-    def told(self) -> dict[str, Any]:
-        """Return no details."""
-        return {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,7 +197,7 @@ class StateSwapped(_Whole, _AnotherModel, ErasedWhole):
 
 
 @dataclass(frozen=True, slots=True)
-class ModelRolledBack(_AnotherModel, Facts, NamesNoExample):
+class ModelRolledBack(_AnotherModel, Facts, NamesNoExample, Untold):
     """The model returned to its state at position `to`. The events in between no longer count.
 
     hooks: the hooks just before the rollback. A rollback keeps them, so it brings back no hook that was removed.
@@ -224,10 +217,6 @@ class ModelRolledBack(_AnotherModel, Facts, NamesNoExample):
         """Refuse a state that does not exist."""
         if not (1 <= self.to <= coming.model.position and coming.model.counts(self.to)):
             raise ValueError(f"there is no state to return to at position {self.to}")
-
-    def told(self) -> dict[str, Any]:
-        """Return no details."""
-        return {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,7 +245,7 @@ class EventSetAside(Facts, NamesNoExample):
 
 
 @dataclass(frozen=True, slots=True)
-class EventErased(_First, Facts, NamesNoExample):
+class EventErased(_First, Facts, NamesNoExample, Untold):
     """The replacement of an event about forgotten examples. A later `swapped` event contains the effects of the
     original event, without the forgotten examples.
     """
@@ -273,7 +262,3 @@ class EventErased(_First, Facts, NamesNoExample):
     def apply(self, model: Model, position: int, epoch: Epoch | None) -> Outcome:
         """Refuse always."""
         raise ValueError(f"the event at {position} is erased: events before a {StateSwapped.KIND!r} cannot be folded")
-
-    def told(self) -> dict[str, Any]:
-        """Return no details."""
-        return {}
