@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import numpy as np
 
+from hinged.frames import part, prefixed
 from hinged.service.data.classes import Label, Labels
 from hinged.service.data.configuration import read_configuration
 from hinged.service.data.features.reader import AS_THEY_CAME, Reader, Reading
@@ -455,7 +456,7 @@ class ModelLearner:
             "ages": self.ages.state(),
         }
         for prefix, state in states.items():
-            arrays |= {f"{prefix}.{name}": array for name, array in state.items()}
+            arrays |= prefixed(f"{prefix}.", state)
         return facts | warm, arrays
 
     def copy(self) -> ModelLearner:
@@ -469,9 +470,6 @@ class ModelLearner:
         """Return the learner of a state. Raise ValueError if the state is inconsistent."""
         configuration, gamma, labels = read_configuration(facts["configuration"]), facts["gamma"], Labels()
 
-        def part(prefix: str) -> dict[str, Array]:
-            return {key.removeprefix(prefix): array for key, array in arrays.items() if key.startswith(prefix)}
-
         for label in facts["labels"]:
             labels.add(label)
         warmup = WarmUp(configuration)
@@ -481,15 +479,15 @@ class ModelLearner:
         learner = cls(configuration, cache_bytes, gamma=gamma, labels=labels)
         learner.warmup, learner.learned, learner.stopped = warmup, facts["learned"], facts["stopped"]
         solver, C, kernel = learner.solver, learner.solver.C, learner.solver.kernel
-        solver.load(part("solver."))
+        solver.load(part(arrays, "solver."))
         if (solver.C, solver.kernel) != (C, kernel):
             raise ValueError(
                 f"the solver has C = {solver.C} and {solver.kernel}, but its configuration {C} and {kernel}"
             )
         if solver.weights.tolist() != [learner.configuration.weight_of(label) for label in learner.labels.labels]:
             raise ValueError("the solver's class weights differ from its configuration")
-        learner.metrics.load(part("metrics."))
-        learner.ages.load(part("ages."))
+        learner.metrics.load(part(arrays, "metrics."))
+        learner.ages.load(part(arrays, "ages."))
         for what, classes in (("classes", learner.solver.classes), ("classes of metrics", learner.metrics.classes)):
             if classes != len(learner.labels):
                 raise ValueError(f"the snapshot has {len(learner.labels)} labels for {classes} {what}")
