@@ -146,12 +146,10 @@ class Facts(ModelEvent):
     __slots__ = ()
 
     def encode(self) -> bytes:
-        """Return the event's payload."""
         return encode(self.KIND, asdict(self), {})  # type: ignore[call-overload]
 
     @classmethod
     def read(cls, facts: dict[str, Any], _: dict[str, Array]) -> Self:
-        """Return the event that the parts of a payload describe."""
         return cls(**facts)
 
 
@@ -185,7 +183,6 @@ class Untold(ModelEvent):
     __slots__ = ()
 
     def told(self) -> dict[str, Any]:
-        """Return no details."""
         return {}
 
 

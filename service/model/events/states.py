@@ -73,7 +73,6 @@ class ModelCreated(_First, Facts, NamesNoExample):
         return NOTHING
 
     def told(self) -> dict[str, Any]:
-        """Return the configuration."""
         return {"configuration": self.configuration}
 
 
@@ -104,7 +103,6 @@ class _Whole(Untold):
     at_ms: int
 
     def encode(self) -> bytes:
-        """Return the event's payload."""
         return encode(self.KIND, self._facts(), {"state": np.frombuffer(self.state, np.uint8)})
 
     def _facts(self) -> dict[str, Any]:
@@ -112,12 +110,10 @@ class _Whole(Untold):
 
     @classmethod
     def named(cls, payload: bytes) -> list[str | None]:
-        """Return the ids of the examples that the state names."""
         return ids_of(cls.decoded(payload).state)
 
     @classmethod
     def read(cls, facts: dict[str, Any], arrays: dict[str, Array]) -> Self:
-        """Return the event that the parts of a payload describe."""
         return cls(arrays["state"].tobytes(), facts["at_ms"])
 
 
@@ -130,7 +126,6 @@ class ModelImported(_Whole, _First):
 
     @property
     def given_ids(self) -> tuple[str, ...]:
-        """Return the ids of the examples that occur in the state."""
         return self.ids
 
     @classmethod
@@ -177,7 +172,6 @@ class StateSwapped(_Whole, _AnotherModel, ErasedWhole):
 
     @classmethod
     def read(cls, facts: dict[str, Any], arrays: dict[str, Array]) -> Self:
-        """Return the event that the parts of a payload describe."""
         return cls(arrays["state"].tobytes(), facts["at_ms"], facts.get("champion", True))
 
     def admit(self, coming: Coming) -> None:
@@ -240,7 +234,6 @@ class EventSetAside(Facts, NamesNoExample):
         return NOTHING
 
     def told(self) -> dict[str, Any]:
-        """Return the position and the kind of the skipped event."""
         return {"event": self.event, "was": self.was}
 
 
