@@ -50,7 +50,7 @@ async def prove(
 
 
 async def _ledger(worker: Worker) -> Ledger:
-    ledger: Ledger | None = await worker.read(lambda model: model.receipts)
+    ledger = await worker.read(lambda model: model.receipts)
     if ledger is None:
         raise Conflict(f'model {worker.name} has no receipts yet: "receipts": true in its configuration begins them')
     return ledger
