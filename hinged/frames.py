@@ -154,6 +154,16 @@ def _product(shape: Sequence[int], most: int) -> int:
     return size
 
 
+def prefixed(prefix: str, arrays: Mapping[str, Array]) -> dict[str, Array]:
+    """Return the arrays of a part of a state, with a prefix before each name."""
+    return {f"{prefix}{name}": array for name, array in arrays.items()}
+
+
+def part(arrays: Mapping[str, Array], prefix: str) -> dict[str, Array]:
+    """Return the arrays whose names begin with a prefix, without the prefix."""
+    return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
+
+
 def peek(data: bytes, kind: str) -> dict[str, Any]:
     """Return the facts of a frame of this kind, without checking the rest. Raise BadFrame if the frame has no facts."""
     return _header(_parsed(bytes(opened(data)[0])), kind)[0]

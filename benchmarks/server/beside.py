@@ -19,7 +19,8 @@ import numpy as np
 from load import Load, load, request_bytes
 from targets import Line, print_table
 
-from hinged.client.batch import MEDIA_TYPE, pack
+from hinged.client.batch import pack
+from hinged.operations.base import ROWS_TYPE
 from tests.helpers.server import RunningServer
 
 DIM, BATCH = 20, 500
@@ -40,7 +41,7 @@ class Model:
         for b in range(0, examples, BATCH):
             ids = [f"e{k}" for k in range(b, min(b + BATCH, examples))]
             body = pack(X[b : b + BATCH], y[b : b + BATCH], ids)
-            self.ask("POST", "/models/taught/learn", content=body, headers={"content-type": MEDIA_TYPE})
+            self.ask("POST", "/models/taught/learn", content=body, headers={"content-type": ROWS_TYPE})
         self.file = self.ask("GET", "/models/taught/export").content
         self.copies = self.gamma = self.gone = 0
 

@@ -24,7 +24,8 @@ from datasets import load as load_data
 from load import Load, load, request_bytes
 from targets import Line, middle, print_table, span
 
-from hinged.client.batch import MEDIA_TYPE, pack
+from hinged.client.batch import pack
+from hinged.operations.base import ROWS_TYPE
 from hinged.solvers.catalogue import make_solver
 from hinged.solvers.core.kernels import make_kernel
 from tests.helpers.server import RunningServer, free_port
@@ -64,7 +65,7 @@ class Adult:
         if form in ("bytes", "dense bytes"):
             X = (self.X if form == "bytes" else self.dense)[part]
             given = [f"{ids}{row}" for row in range(part.start, part.start + X.shape[0])] if ids else None
-            return pack(X, self.y[part], given), MEDIA_TYPE
+            return pack(X, self.y[part], given), ROWS_TYPE
         xs = self.sparse[part] if form == "sparse JSON" else self.dense[part].tolist()
         examples = [{"x": x, "y": y} for x, y in zip(xs, self.y[part].tolist(), strict=True)]
         return json.dumps({"examples": examples}).encode(), "application/json"

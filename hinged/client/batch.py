@@ -9,7 +9,6 @@ import numpy as np
 
 from hinged.frames import encode
 
-MEDIA_TYPE = "application/vnd.hinged.batch"
 FLOATS = ("float32", "float64")
 
 

@@ -26,7 +26,7 @@ from hinged.operations import (
     ServerOperations,
     SnapshotOperations,
 )
-from hinged.operations.base import LONG_S, Answer, Arguments, Asker, Call, Method
+from hinged.operations.base import LONG_S, ROWS_TYPE, Answer, Arguments, Asker, Call, Method
 from hinged.operations.values import ModelFile
 
 if TYPE_CHECKING:
@@ -260,13 +260,13 @@ class Routes(
         fewer rows.
         """
         with needed("files", "a batch of rows"):
-            from hinged.client.batch import MEDIA_TYPE, ROWS_MAX, RowsSent  # noqa: PLC0415  needs NumPy
+            from hinged.client.batch import ROWS_MAX, RowsSent  # noqa: PLC0415  needs NumPy
 
         batch, answers, begin, rows_max = RowsSent(X, y, ids, shows, weights), list[dict[str, Any]](), 0, ROWS_MAX
         while begin < len(batch) or not answers:
             end = batch.end(begin, rows_max) if len(batch) else 0
             body = batch.packed(begin, end)
-            call: Call[Any] = Call(body, media_type=MEDIA_TYPE, method="POST", path=path)
+            call: Call[Any] = Call(body, media_type=ROWS_TYPE, method="POST", path=path)
             try:
                 answers.append((yield from self._exchange(call)))
             except HingedError as error:

@@ -22,6 +22,7 @@ from hinged.commands.options import asks, sentence
 from hinged.commands.questions import as_lines, tell
 from hinged.commands.writing import write
 from hinged.disk import put_in_place
+from hinged.operations.snapshots import SUFFIX
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
     from hinged.client.client import Client
 
 INDEX = "backup.json"
-SUFFIX = ".hinged"
 CONFIGURATION = ".configuration"  # suffix of a model without features
 VERSION = 1
 TARS = {".tar": "", ".tar.gz": "gz", ".tgz": "gz"}

@@ -188,7 +188,6 @@ def replay(
     .bz2). If a table holds more than numbers, the model gets named features. Each row has the same id in every
     run, so you can run an interrupted replay again and it goes on.
     """
-    from hinged.commands.replay import ReplayError  # noqa: PLC0415
     from hinged.commands.replay import replay as run  # noqa: PLC0415
 
     context = click.get_current_context()
@@ -213,8 +212,6 @@ def replay(
         chosen = SimpleNamespace(**options, prefix=fingerprint(file), given=given)
         run(client, source, held_out, chosen, PlainConsole(), bad)
         tell_bad_rows(bad)
-    except ReplayError as error:
-        raise click.ClickException(str(error)) from error
     except KeyboardInterrupt:
         write("interrupted; the same command goes on from here", err=True)
         sys.exit(EXIT_INTERRUPTED)
@@ -238,15 +235,12 @@ def replay(
 @click.option("--stay/--no-stay", default=True, show_default=True, help="Leave the server running.")
 def demo(port: int, data_dir: Path, stay: bool) -> None:
     """Start a server and watch it learn handwritten digits."""
-    from hinged.commands.demo import DemoError  # noqa: PLC0415
     from hinged.commands.demo import demo as run  # noqa: PLC0415
 
     try:
         run(port, data_dir, stay=stay, console=PlainConsole())
     except HingedError as error:
         raise click.ClickException(sentence(error)) from error
-    except DemoError as error:
-        raise SeveralLines(str(error)) from error
 
 
 COMMANDS = (

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from hinged.client.client import Client, HingedError
 from hinged.commands.child import ServerProcess, free_port
+from hinged.commands.options import SeveralLines
 from hinged.commands.rows import PlacedExample
 from hinged.commands.stream import (
     StreamResult,
@@ -59,10 +60,6 @@ COMPILED = re.compile(r"compiled \d+ functions")
 """A line in the server's log while the server compiles."""
 
 
-class DemoError(Exception):
-    """The demonstration cannot continue. The message is one sentence, perhaps followed by the server's output."""
-
-
 @dataclass(frozen=True)
 class Digits:
     """The digits of scikit-learn, with pixels in [0, 1], shuffled. The last quarter is held out."""
@@ -87,7 +84,7 @@ def demo(port: int, data_dir: Path, *, stay: bool, console: Console) -> None:
     try:
         free = free_port(HOST, port)
     except OSError as error:
-        raise DemoError(str(error)) from error
+        raise SeveralLines(str(error)) from error
     if port not in {0, free}:
         say(console, f"port {port} is taken, using {free}")
     url = f"http://{HOST}:{free}"
@@ -121,7 +118,7 @@ def await_ready(server: ServerProcess, client: Client, console: Console) -> None
             if not server.running:
                 raise died(server)
             if now - started > READY_S:
-                raise DemoError(f"the server is not ready after {READY_S:g} s; {server.last_output()}")
+                raise SeveralLines(f"the server is not ready after {READY_S:g} s; {server.last_output()}")
             if (compiled := COMPILED.search(server.last_line())) is not None:
                 waiting.now(compiled[0])
             if now - noted >= NOTE_S and not console.is_terminal:
@@ -141,9 +138,9 @@ def answers(client: Client) -> bool:
         return False
 
 
-def died(server: ServerProcess) -> DemoError:
+def died(server: ServerProcess) -> SeveralLines:
     """Return the error for a server that ended by itself."""
-    return DemoError(f"the server ended by itself; its last output:\n{server.last_output()}")
+    return SeveralLines(f"the server ended by itself; its last output:\n{server.last_output()}")
 
 
 def compare(client: Client, console: Console, *, waits: bool) -> None:

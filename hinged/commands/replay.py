@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from typing import TYPE_CHECKING, Any
 
+import click
 import httpx
 
 from hinged.client.client import HingedError
@@ -28,10 +29,6 @@ if TYPE_CHECKING:
     from hinged.readers.base import Example, Source
 
 
-class ReplayError(Exception):
-    """The replay cannot run with these options. The message is one sentence for people."""
-
-
 def replay(
     client: Client,
     source: Source,
@@ -47,7 +44,7 @@ def replay(
     """
     first = next(iter(source), None)
     if first is None:
-        raise ReplayError(f"{source.name} holds no examples")
+        raise click.ClickException(f"{source.name} holds no examples")
     for note in source.notes:
         say(console, note)
     await_server(client, console)
@@ -69,7 +66,7 @@ def replay(
     except HingedError as error:
         if error.code != "conflict":
             raise
-        raise ReplayError(
+        raise click.ClickException(
             f"{error.message}; the model {options.model!r} has learned another example with this id: "
             "choose another --model or delete this model"
         ) from error
@@ -89,7 +86,7 @@ def await_server(client: Client, console: Console) -> None:
             raise
         port = httpx.URL(client.url).port
         command = "hinged serve" if port in {None, 8000} else f"hinged serve --port {port}"
-        raise ReplayError(f"{error.message}; start a server with: {command}") from error
+        raise click.ClickException(f"{error.message}; start a server with: {command}") from error
     with Waiting(console, "waiting for the server to be ready"):
         client.wait_until_ready()
 
@@ -129,7 +126,7 @@ def refuse_other_model(existing: dict[str, Any], source: Source, options: Any) -
         source.named or (source.dim <= features["dim"] if source.sparse else source.dim == features["dim"])
     )
     if not fits:
-        raise ReplayError(
+        raise click.ClickException(
             f"the model {options.model!r} has {features['type']} features of dim {features.get('dim')}, "
             f"{source.name} has {source.features['type']} features of dim {source.dim}: choose another --model"
         )
@@ -143,7 +140,7 @@ def refuse_other_model(existing: dict[str, Any], source: Source, options: Any) -
     asked_for |= {name: (value, existing.get(name)) for name, value in own_parts(options).items()}
     for name, (asked, has) in asked_for.items():
         if asked != has:
-            raise ReplayError(
+            raise click.ClickException(
                 f"the model {options.model!r} exists with {name} = {has}, not {asked}: choose another --model"
             )
 

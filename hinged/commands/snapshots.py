@@ -11,12 +11,11 @@ import click
 
 from hinged.commands.options import FILE, asks
 from hinged.commands.writing import write
+from hinged.operations.snapshots import LOG_SUFFIX, SUFFIX
 
 if TYPE_CHECKING:
     from hinged.client.client import Client
 
-SUFFIX = ".hinged"
-LOG_SUFFIX = ".hinged-log"
 OUTPUT = click.Path(dir_okay=False, writable=True, allow_dash=True, path_type=Path)
 
 

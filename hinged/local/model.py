@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import io
 import json
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -23,6 +22,7 @@ from hinged.service.data.configuration import new_configuration, shown_configura
 from hinged.service.data.examples import digests
 from hinged.service.data.inputs import Inputs
 from hinged.service.data.parts import Configuration
+from hinged.service.data.times import now_ms
 from hinged.service.engine.transfer.exports import pack_export
 from hinged.service.engine.transfer.imports import read_import
 from hinged.service.errors import ServiceError
@@ -58,7 +58,7 @@ class LocalModel:
             configuration = new_configuration(json.dumps(parts, default=_plain), SETTINGS)
         warm_up(configuration.solver, configuration.dtype, (LEARN, SERVE, FINISH), partial(tell, configuration.solver))
         model = Model(NAME, configuration, **SETTINGS.model_sizes)
-        model.apply(1, ModelCreated(configuration.model_dump(mode="json"), _now_ms()))
+        model.apply(1, ModelCreated(configuration.model_dump(mode="json"), now_ms()))
         return cls(model)
 
     @classmethod
@@ -93,7 +93,7 @@ class LocalModel:
     def _learn(self, inputs: Inputs, labels: Sequence[Label], weights: Sequence[float]) -> None:
         m = len(labels)
         request = LearnRequest([None] * m, list(labels), inputs, digests(inputs, labels), weights=weights)
-        plan = make_plan(self._model, [request], lambda _: {}, SETTINGS.classes_max, _now_ms())
+        plan = make_plan(self._model, [request], lambda _: {}, SETTINGS.classes_max, now_ms())
         for planned in plan.planned:
             if isinstance(planned, ServiceError):
                 raise planned
@@ -101,7 +101,7 @@ class LocalModel:
 
     def finish(self, *, verbose: bool = False) -> bool:
         """Optimise over all points. Return whether the solver reached its tolerance. verbose: print a line."""
-        finished = TrainingFinished(_now_ms())
+        finished = TrainingFinished(now_ms())
         self._published = None
         outcome = self._model.apply(self._model.position + 1, finished)
         if verbose:
@@ -168,7 +168,7 @@ class LocalModel:
 
     def figures(self) -> dict[str, Any]:
         """Return the figures of the model, as `GET /models/{model}` does."""
-        return self._model.describe(_now_ms())
+        return self._model.describe(now_ms())
 
     def __getstate__(self) -> dict[str, Any]:
         return {"snapshot": self._model.snapshot()}
@@ -189,7 +189,3 @@ def as_value_errors() -> Iterator[None]:
 def _plain(value: object) -> Any:
     """Return a number of NumPy as a number, and the text of any other value, which the configuration then refuses."""
     return value.item() if isinstance(value, np.generic) else repr(value)
-
-
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000

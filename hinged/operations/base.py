@@ -40,6 +40,8 @@ for such requests.
 """
 Strategy = Literal["active", "random", "gradient", "autoactive"]
 BINARY = "application/octet-stream"
+ROWS_TYPE = "application/vnd.hinged.batch"
+"""Media type of rows of numbers as bytes (docs/reference/http.md, "Rows as bytes")."""
 METHODS = ("GET", "PUT", "POST", "PATCH", "DELETE")
 PARAMETER = re.compile(r"{(\w+)(?::path)?}")
 """Pattern of a parameter in a path. The caller gives its value. The value of a `:path` parameter may contain

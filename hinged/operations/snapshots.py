@@ -5,6 +5,9 @@ from __future__ import annotations
 from hinged.answers import Imported, KeptSnapshot, RolledBack, SetAside
 from hinged.operations.base import LONG_S, Call, Operation
 
+SUFFIX, LOG_SUFFIX = ".hinged", ".hinged-log"
+"""Ends of the names of files with an exported model, and with a model and its log."""
+
 
 class SnapshotOperations:
     """The clients' methods for a model's states."""

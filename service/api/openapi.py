@@ -18,8 +18,7 @@ from fastapi.openapi.utils import get_openapi
 from fastapi.routing import APIRoute
 from pydantic import TypeAdapter
 
-from hinged.operations.base import Operation
-from hinged.service.data.batches import MEDIA_TYPE
+from hinged.operations.base import ROWS_TYPE, Operation
 from hinged.service.data.names import MODEL_NAME
 from hinged.service.edge.refusals import OTHERS, USUAL, refusal_of
 from hinged.service.errors import (
@@ -178,7 +177,7 @@ def _complete(route: Documented, operation: dict[str, Any]) -> None:
     if form.takes is not None:
         content = {form.takes_type: {"schema": _schema(form.takes.adapter), "example": form.takes.example}}
         if form.takes_batch:
-            content[MEDIA_TYPE] = dict(BATCH)
+            content[ROWS_TYPE] = dict(BATCH)
         operation["requestBody"] = {"required": not form.optional, "content": content}
         errors += [RequestTimeout, BodyTooLarge, UnsupportedMediaType, Invalid]
     if any(p["in"] in ("query", "header") for p in operation["parameters"]):

@@ -13,8 +13,8 @@ from pydantic import TypeAdapter, ValidationError
 from starlette.requests import HTTPConnection
 from starlette.types import Message
 
+from hinged.operations.base import BINARY, ROWS_TYPE
 from hinged.service import limits
-from hinged.service.data.batches import MEDIA_TYPE
 from hinged.service.data.examples import Body, Raw, validated
 from hinged.service.data.portions import ELEMENTS_MAX, checked_lists, is_long
 from hinged.service.data.problems import first_problem, shown
@@ -33,8 +33,7 @@ from hinged.service.errors import (
 )
 
 Full = Annotated[bool, Query(description="with every default of a configuration")]
-BINARY = "application/octet-stream"
-EXAMPLES = ("application/json", MEDIA_TYPE)
+EXAMPLES = ("application/json", ROWS_TYPE)
 
 COMMAND_BYTES_MAX = 2**18
 """Maximum size of a body without examples, in bytes. A configuration of 1,024 classes and 1,000 columns has 100 KiB."""
@@ -137,7 +136,7 @@ async def read_examples(request: Request, bytes_max: int) -> tuple[Raw, bool]:
     media_type = media_type_of(request)
     if media_type not in EXAMPLES:
         raise UnsupportedMediaType(f"Content-Type must be {' or '.join(EXAMPLES)}, got {media_type or 'none'!r}")
-    return await read_bytes(request, bytes_max), media_type == MEDIA_TYPE
+    return await read_bytes(request, bytes_max), media_type == ROWS_TYPE
 
 
 async def receive_file(request: Request, bytes_max: int) -> IO[bytes]:

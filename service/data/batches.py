@@ -34,7 +34,6 @@ from hinged.solvers.core.rows import BadRow, Rows
 
 Array = np.ndarray[Any, Any]
 
-MEDIA_TYPE = "application/vnd.hinged.batch"
 KIND = "batch"
 NONE = -1
 """Value of y for an unknown label."""

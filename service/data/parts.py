@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, cast
 
 import numpy as np
 from pydantic import (
+    BeforeValidator,
     ConfigDict,
     Field,
     StrictBool,
@@ -28,10 +29,11 @@ from hinged.service.data.classes import Label, label_key, score_name
 from hinged.service.data.costs import ASK, CostsPart, WatchPart, watched_of
 from hinged.service.data.exploring import ExplorePart
 from hinged.service.data.features.catalogue import FeaturesPart
+from hinged.service.data.features.records import NAME_CHARS_MAX
 from hinged.service.data.groups import FIXED, GROUPS
+from hinged.service.data.names import distinct_names
 from hinged.service.data.part import AUTO, Part
 from hinged.service.data.promises import AlarmPart, NoveltyPart, PromisePart
-from hinged.service.data.segments import SegmentsPart
 from hinged.solvers.catalogue import make_solver
 from hinged.solvers.core.elementary import exp, log
 from hinged.solvers.core.families import KERNELS, NORM_MAX, Family
@@ -54,6 +56,12 @@ def _one_reason(value: Any, check: Any) -> Any:
     except ValidationError:  # pydantic reports an error for each possible form
         raise PydanticCustomError("gamma", 'Input should be a number > 0 and < 1e15, or "scale"') from None
 
+
+SEGMENTS_MAX = 4  # maximum number of features: each multiplies what the model's figures list
+SegmentsPart = Annotated[
+    tuple[Annotated[str, Field(max_length=NAME_CHARS_MAX)], ...] | None,
+    BeforeValidator(distinct_names("segments", "names in x", "country", SEGMENTS_MAX)),
+]
 
 Gamma = Annotated[
     Positive | Literal["scale", "auto"],

@@ -9,17 +9,20 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
 from hinged.service.data.examples import Body
+from hinged.service.data.features.base import Features
 from hinged.service.data.parts import Configuration
 from hinged.service.data.problems import first_problem, shown
-from hinged.service.data.slices import Slices
+from hinged.service.data.slices import Slices, at_once
 from hinged.service.data.trees import SMALL_BYTES, Long, tree
 from hinged.service.errors import Invalid
 from hinged.service.settings import Settings
+
+Parsed = TypeVar("Parsed")
 
 PORTION = 50
 """Number of examples of a parsed frame that are checked in one step. For 1 MiB, a step takes a few milliseconds."""
@@ -52,19 +55,31 @@ def limits_of(configuration: Configuration | None, settings: Settings) -> Mappin
     return {"": ELEMENTS_MAX, "examples": settings.batch_examples_max, "x": dim, "indices": dim, "values": dim}
 
 
-def in_portions(
-    body: Body, configuration: Configuration | None, settings: Settings, work: Callable[[dict[str, Any]], Slices[None]]
-) -> Slices[dict[str, Any] | None]:
-    """Call `work` with one body after another. Each body contains some of the examples of a long body. Raise Invalid.
-    Return a body with the first example and all other parts, or None if there are no other parts. These other parts are
-    passed last, because other parts may follow the examples in the body. configuration: the model's configuration, or
-    None if the model will be made from the examples.
+def parse_portions(
+    body: Body,
+    configuration: Configuration,
+    settings: Settings,
+    parse: Callable[[Body, int, Features], Parsed],
+    take: Callable[[Body, Parsed], Slices[None]],
+) -> Slices[Parsed]:
+    """Parse a short body at once, or a long body in portions, and call `take` with each portion and what was parsed
+    from it. Return what was parsed last: it has all parts of the body beside the examples. Raise Invalid.
     """
-    in_rows = configuration is None or configuration.features.IN_ROWS
+    most, features = settings.batch_examples_max, configuration.features
+    last: list[Parsed] = []
+
+    def work(portion: Body) -> Slices[None]:
+        last[:] = [parse(portion, most, features)]
+        yield from take(portion, last[0])
+
+    if not is_long(body):
+        at_once(work(body))
+        return last[0]
+    in_rows = features.IN_ROWS
     first: list[Any] = []
     told: Any
 
-    def take(begin: int, examples: list[Any]) -> Slices[None]:
+    def work_on(begin: int, examples: list[Any]) -> Slices[None]:
         if not begin:
             if first:
                 raise Invalid("examples is given twice")
@@ -83,20 +98,21 @@ def in_portions(
             if len(examples) > settings.batch_examples_max:
                 raise Invalid(f"examples must be 1 to {settings.batch_examples_max}, got {len(examples)}")
             for begin in range(0, len(examples), PORTION):
-                yield from take(begin, examples[begin : begin + PORTION])
+                yield from work_on(begin, examples[begin : begin + PORTION])
                 yield
     else:
-        told = yield from tree(body, limits_of(configuration, settings), {"examples": take})
+        told = yield from tree(body, limits_of(configuration, settings), {"examples": work_on})
     if not isinstance(told, dict):
         raise Invalid(f"body must be an object, got {shown(told)}")
     _check_example(told, "", in_rows=in_rows)
     yield
     if not first:
         yield from work(told)
-        return None
-    if told["examples"]:
+    elif told["examples"]:
         raise Invalid("examples is given twice")
-    return {**told, "examples": first} if len(told) > 1 else None
+    elif len(told) > 1:  # other parts may follow the examples in the body
+        return parse({**told, "examples": first}, most, features)
+    return last[0]
 
 
 def _check_example(example: Any, place: str, *, in_rows: bool) -> None:

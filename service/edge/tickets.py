@@ -10,10 +10,10 @@ from __future__ import annotations
 import base64
 import hmac
 import secrets
-import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
 
+from hinged.service.data.times import now_ms
 from hinged.service.edge.keys import Key
 from hinged.service.errors import QueueFull
 
@@ -34,14 +34,14 @@ class Tickets:
         self._valid_ms = round(1000 * seconds)
         self._max = tickets_max
         self._known = known
-        self._began_ms = _now_ms()
+        self._began_ms = now_ms()
         self._issued: OrderedDict[bytes, int] = OrderedDict()  # nonce to expiry in ms, the oldest first
         self._used: OrderedDict[bytes, int] = OrderedDict()
 
     def issue(self, key: Key) -> str:
         """Issue a ticket with the rights of a key. Raise QueueFull if too many unexpired tickets were issued."""
         self._make_room(self._issued)
-        nonce, expires_ms = secrets.token_bytes(NONCE_BYTES), _now_ms() + self._valid_ms
+        nonce, expires_ms = secrets.token_bytes(NONCE_BYTES), now_ms() + self._valid_ms
         self._issued[nonce] = expires_ms
         return self._ticket(nonce + expires_ms.to_bytes(EXPIRY_BYTES, "big") + self._mark(key))
 
@@ -59,7 +59,7 @@ class Tickets:
             return None
         nonce, rest = body[:NONCE_BYTES], body[NONCE_BYTES:]
         expires_ms = int.from_bytes(rest[:EXPIRY_BYTES], "big")
-        if nonce in self._used or expires_ms <= _now_ms() or expires_ms - self._valid_ms < self._began_ms:
+        if nonce in self._used or expires_ms <= now_ms() or expires_ms - self._valid_ms < self._began_ms:
             return None
         self._make_room(self._used)
         self._used[nonce] = expires_ms
@@ -83,12 +83,8 @@ class Tickets:
         return hmac.digest(self._secret, body, "sha256")
 
     def _make_room(self, kept: OrderedDict[bytes, int]) -> None:
-        now_ms = _now_ms()
-        while kept and next(iter(kept.values())) <= now_ms:
+        now = now_ms()
+        while kept and next(iter(kept.values())) <= now:
             kept.popitem(last=False)
         if len(kept) >= self._max:
             raise QueueFull(f"{self._max} tickets are open, or were used", retry_after_s=max(1, self._valid_ms // 1000))
-
-
-def _now_ms() -> int:
-    return int(1000 * time.time())

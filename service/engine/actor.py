@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable
 from concurrent.futures import Executor
 from contextlib import AbstractAsyncContextManager, nullcontext, suppress
-from typing import Any
+from typing import Any, TypeVar
 
 from hinged.service import limits
 from hinged.service.engine.history import Obstacle, told
@@ -26,6 +26,8 @@ from hinged.service.errors import Unavailable
 from hinged.service.model.model import Model
 from hinged.service.model.pending import Made
 from hinged.service.model.view import Published
+
+Told = TypeVar("Told")
 
 log = logging.getLogger(__name__)
 
@@ -108,7 +110,7 @@ class Actor:
         self._wake.set()
         return future
 
-    def read(self, question: Question) -> asyncio.Future[Any]:
+    def read(self, question: Callable[[Model], Told]) -> asyncio.Future[Told]:
         """Return the future of the model's answer to a question, which is asked between two changes of the model."""
         if self.journal.obstacle is None:
             self.check_running()

@@ -5,10 +5,10 @@ These functions wait for the store, so they run on threads.
 
 from __future__ import annotations
 
-import time
 from typing import IO
 
 from hinged.service.data.parts import Configuration
+from hinged.service.data.times import now_ms
 from hinged.service.engine.history import ModelHistory, Obstacle
 from hinged.service.engine.transfer.imports import read_import
 from hinged.service.errors import Conflict
@@ -51,11 +51,6 @@ def announced(store: Store, name: str) -> str | None:
     for _, first in store.read(name, 0):
         return ModelAnnounced.decoded(first.payload).template if first.kind == ModelAnnounced.KIND else None
     return None
-
-
-def now_ms() -> int:
-    """Return the time, in milliseconds since 1970."""
-    return time.time_ns() // 1_000_000
 
 
 def create(store: Store, name: str, configuration: Configuration, settings: Settings) -> tuple[Model, Obstacle | None]:

@@ -18,6 +18,7 @@ from typing import Any
 
 from hinged.service import limits
 from hinged.service.data.inputs import sizes_of
+from hinged.service.data.times import now_ms
 from hinged.service.engine.follow import Feed
 from hinged.service.engine.history import ModelHistory, Obstacle
 from hinged.service.engine.lookup import Lookup
@@ -91,7 +92,7 @@ class Journal:
         """Return the milliseconds since 1970. Within a log the time never decreases: it runs on from the newest event
         as long as the clock is behind that event.
         """
-        clock, newest = time.time_ns() // 1_000_000, self.model.at_ms
+        clock, newest = now_ms(), self.model.at_ms
         if clock >= newest:
             self._lead_ms = 0
             return clock

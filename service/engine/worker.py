@@ -148,8 +148,7 @@ class Worker(Actor):
             found = await self.read(partial(known_example, given=given, located=await self._locate(given)))
         if found is None:
             raise NotFound(f"there is no example {given!r}, or its x is no longer known", id=given)
-        answer: dict[str, Any] = found
-        return answer
+        return found
 
     def listing(self) -> Listing:
         """Return an object that lists the learned examples, a page at a time."""
@@ -205,8 +204,7 @@ class Worker(Actor):
 
     async def describe(self, *, full: bool = False) -> dict[str, Any]:
         """Describe the model after the current work. full: include every default of its configuration."""
-        figures: dict[str, Any] = await self.read(lambda model: model.describe(self.journal.now_ms(), full=full))
-        return figures
+        return await self.read(lambda model: model.describe(self.journal.now_ms(), full=full))
 
     def follow(self, after: int | None = None) -> Follower:
         """Return a follower of the model's events after a position, or from now on.

@@ -28,13 +28,7 @@ class Given:
 
 @dataclass(slots=True)
 class Tallied:
-    """The figures of an annotator.
-
-    predicted: number of answers to candidates for which the model had a prediction; as_predicted: number of these
-    answers that agree with the prediction.
-    compared: number of candidates that other annotators labelled as well; agreed: number of these candidates that were
-    learned with this annotator's label.
-    """
+    """The figures of an annotator, which hinged/answers/labels.py describes."""
 
     labelled: int = 0
     skipped: int = 0

@@ -115,7 +115,7 @@ def figures_of(tally: Tally, labels: Sequence[Label]) -> Figures:
     """Return the figures of a tally. `labels` name the classes of the confusion matrices."""
     window, classes = tally.window, tally.cells.shape[0]
     n, half = window.classes.size, min((tally.seen + 1) // 2, WINDOW)
-    cells = _cells(window.classes, window.numbers, classes)
+    cells = confusion(window.classes, window.numbers, classes)
     newer = (tally.seen - 1 - np.arange(half)) % WINDOW  # indices in the ring, newest first
     overall, recent = agreement(tally.cells), agreement(cells)
     return {
@@ -129,7 +129,7 @@ def figures_of(tally: Tally, labels: Sequence[Label]) -> Figures:
         },
         "newest_half": {
             "examples": half,
-            **agreement(_cells(window.classes[newer], window.numbers[newer], classes)),
+            **agreement(confusion(window.classes[newer], window.numbers[newer], classes)),
         },
         "fading": _fading(tally),
         "confusion": {"classes": list(labels), "all": tally.cells.tolist(), "window": cells.tolist()}
@@ -163,7 +163,7 @@ def reliability_of(window: PrequentialWindow, probability: Callable[[Array, Arra
     ]
 
 
-def _cells(truth: Array, predicted: Array, classes: int) -> Array:
+def confusion(truth: Array, predicted: Array, classes: int) -> Array:
     """Return counts of examples (classes, classes) by class (rows) and predicted class."""
     return np.bincount(truth * classes + predicted, minlength=classes**2).reshape(classes, classes)
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import numpy as np
 
+from hinged.frames import part, prefixed
 from hinged.service import limits
 from hinged.service.data.classes import Label, Labels
 from hinged.service.data.configuration import read_configuration
@@ -267,10 +268,10 @@ class ModelLearner:
         numbers: list[tuple[Array, ...]] = []
         values = 0
         for rows, event in self._read_again(epoch):
-            part, classes, keys, weights = _some(rows, event, event.keys > self.ages.dropped)
-            batches.append(part)
+            young, classes, keys, weights = _some(rows, event, event.keys > self.ages.dropped)
+            batches.append(young)
             numbers.append((classes, keys, np.ones(keys.size) if weights is None else weights))
-            values += part.values.size
+            values += young.values.size
             if values > limits.WHOLE_NUMBERS_MAX:
                 return None
         if not batches:
@@ -473,7 +474,7 @@ class ModelLearner:
             "ages": self.ages.state(),
         }
         for prefix, state in states.items():
-            arrays |= {f"{prefix}.{name}": array for name, array in state.items()}
+            arrays |= prefixed(f"{prefix}.", state)
         return facts | warm, arrays
 
     def copy(self) -> ModelLearner:
@@ -487,9 +488,6 @@ class ModelLearner:
         """Return the learner of a state. Raise ValueError if the state is inconsistent."""
         configuration, gamma, labels = read_configuration(facts["configuration"]), facts["gamma"], Labels()
 
-        def part(prefix: str) -> dict[str, Array]:
-            return {key.removeprefix(prefix): array for key, array in arrays.items() if key.startswith(prefix)}
-
         for label in facts["labels"]:
             labels.add(label)
         warmup = WarmUp(configuration)
@@ -499,15 +497,15 @@ class ModelLearner:
         learner = cls(configuration, cache_bytes, gamma=gamma, labels=labels)
         learner.warmup, learner.learned, learner.stopped = warmup, facts["learned"], facts["stopped"]
         solver, C, kernel = learner.solver, learner.solver.C, learner.solver.kernel
-        solver.load(part("solver."))
+        solver.load(part(arrays, "solver."))
         if (solver.C, solver.kernel) != (C, kernel):
             raise ValueError(
                 f"the solver has C = {solver.C} and {solver.kernel}, but its configuration {C} and {kernel}"
             )
         if solver.weights.tolist() != [learner.configuration.weight_of(label) for label in learner.labels.labels]:
             raise ValueError("the solver's class weights differ from its configuration")
-        learner.metrics.load(part("metrics."))
-        learner.ages.load(part("ages."))
+        learner.metrics.load(part(arrays, "metrics."))
+        learner.ages.load(part(arrays, "ages."))
         for what, classes in (("classes", learner.solver.classes), ("classes of metrics", learner.metrics.classes)):
             if classes != len(learner.labels):
                 raise ValueError(f"the snapshot has {len(learner.labels)} labels for {classes} {what}")

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from hinged.frames import part, prefixed
 from hinged.service.data.classes import Label, score_name
 from hinged.service.data.parts import Configuration
 from hinged.service.model.decisions.costs import CostTable
@@ -354,38 +355,36 @@ class Prequential:
         parts |= {} if self.segments is None else {"segments": self.segments.state()}
         parts |= {} if self.asked is None else {"asked": self.asked.state()}
         parts |= {name: self._tallies[name].state() for name in (ALL, *SOURCES) if name in self._tallies}
-        arrays = {f"{part}.{name}": array for part, state in parts.items() for name, array in state.items()}
-        return {"counts": np.array([self.classes, self.added]), **arrays}
+        arrays = {"counts": np.array([self.classes, self.added])}
+        for name, own in parts.items():
+            arrays |= prefixed(f"{name}.", own)
+        return arrays
 
     def load(self, state: dict[str, Array]) -> None:
         """Restore the metrics from a result of `state`. Raise ValueError if arrays are inconsistent."""
-
-        def part(name: str) -> dict[str, Array]:
-            return {key.removeprefix(f"{name}."): a for key, a in state.items() if key.startswith(f"{name}.")}
-
         counts = StateReader(state).take("counts", np.int64, (2,), 0, COUNT_MAX)
         self.classes, self.added = (int(v) for v in counts)
         if self.classes > CLASSES_MAX:
             raise ValueError(f"there must be at most {CLASSES_MAX} classes, got {self.classes}")
-        self.drift.load(part("drift"))
-        self._calibrations.load(part("sigmoid"), part("calibrations"))
+        self.drift.load(part(state, "drift."))
+        self._calibrations.load(part(state, "sigmoid."), part(state, "calibrations."))
         if self._calibrations.columns != columns_of(self.classes):
             raise ValueError(f"{self._calibrations.columns} columns do not fit {self.classes} classes")
         if self.memory is not None:
-            self.memory.load(part("memory"))
+            self.memory.load(part(state, "memory."))
         if self.promise is not None:
-            self.promise.load(part("promise"))
+            self.promise.load(part(state, "promise."))
         if self.alarm is not None:
-            self.alarm.load(part("alarm"))
+            self.alarm.load(part(state, "alarm."))
         if self.segments is not None:
-            self.segments.load(part("segments"), self.classes)
+            self.segments.load(part(state, "segments."), self.classes)
         if any(name.startswith("asked.") for name in state):
             self.asked = WantedLabels()
-            self.asked.load(part("asked"), self.classes)
+            self.asked.load(part(state, "asked."), self.classes)
         self._tallies = {}
         for name in (ALL, *SOURCES):
             if name == ALL or f"{name}.seen" in state:
-                self._tally(name).load(part(name), self.classes)
+                self._tally(name).load(part(state, f"{name}."), self.classes)
         self._check()
 
     def _check(self) -> None:

@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from hinged.frames import part, prefixed
 from hinged.service.data.features.reader import Reading
 from hinged.service.data.inputs import Inputs, inputs_state, join_inputs, read_inputs
 from hinged.service.model.promises.inputs import InputAlarm
@@ -171,10 +172,10 @@ class Novelty:
         for name, inputs in (("xs", join_inputs(self.xs) if self.xs else None), ("rows", self.rows)):
             if inputs is not None:
                 facts[name], own = inputs_state(inputs)
-                arrays |= {f"{name}.{key}": array for key, array in own.items()}
+                arrays |= prefixed(f"{name}.", own)
         if self.alarm is not None:
             facts["alarm"], own = self.alarm.state()
-            arrays |= {f"alarm.{key}": array for key, array in own.items()}
+            arrays |= prefixed("alarm.", own)
         return facts, arrays
 
     def loaded(self, facts: dict[str, Any], arrays: dict[str, Array]) -> Novelty:
@@ -182,15 +183,12 @@ class Novelty:
         novelty.
         """
 
-        def part(name: str) -> dict[str, Array]:
-            return {key.removeprefix(f"{name}."): a for key, a in arrays.items() if key.startswith(f"{name}.")}
-
         def inputs(name: str) -> Inputs | None:
-            return read_inputs(facts[name], part(name)) if name in facts else None
+            return read_inputs(facts[name], part(arrays, f"{name}.")) if name in facts else None
 
         if (self.alarm is None) != ("alarm" not in facts):
             raise ValueError("the alarm about inputs differs from the configuration")
-        alarm = None if self.alarm is None else self.alarm.loaded(facts["alarm"], part("alarm"))
+        alarm = None if self.alarm is None else self.alarm.loaded(facts["alarm"], part(arrays, "alarm."))
         ids, xs, rows = tuple(facts["ids"]), inputs("xs"), inputs("rows")
         size = 0 if xs is None else len(xs)
         if not len(set(ids)) == len(ids) == size <= min(SAMPLE, facts["seen"]) or facts["fresh"] > size:

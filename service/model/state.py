@@ -14,7 +14,7 @@ from typing import Any, Self, TypeVar
 
 import numpy as np
 
-from hinged.frames import BadFrame, decode, encode, peek
+from hinged.frames import BadFrame, decode, encode, part, peek, prefixed
 from hinged.service import limits
 from hinged.service.data.classes import Labels, label_key
 from hinged.service.data.inputs import Inputs
@@ -169,16 +169,16 @@ class State:
             facts["receipts"] = self.receipts.state()
         if self.rations:
             facts["rations"], own = self.rations.state()
-            arrays |= {f"rations.{key}": array for key, array in own.items()}
+            arrays |= prefixed("rations.", own)
         if self.novelty is not None:
             facts["novelty"], own = self.novelty.state()
-            arrays |= {f"novelty.{key}": array for key, array in own.items()}
-        for name, part in self._parts().items():
-            facts[name], part_arrays = part.state()
-            arrays |= {f"{name}.{key}": array for key, array in part_arrays.items()}
+            arrays |= prefixed("novelty.", own)
+        for name, each in self._parts().items():
+            facts[name], own = each.state()
+            arrays |= prefixed(f"{name}.", own)
         for name, shadow in self.shadows.items():
-            facts["shadows"][name], part_arrays = shadow.state()
-            arrays |= {f"shadows.{name}/{key}": array for key, array in part_arrays.items()}
+            facts["shadows"][name], own = shadow.state()
+            arrays |= prefixed(f"shadows.{name}/", own)
         return facts, arrays
 
     def _parts(self) -> dict[str, Any]:
@@ -212,16 +212,13 @@ class State:
     def _restore(
         cls, name: str, facts: dict[str, Any], arrays: dict[str, Array], cache_bytes: int, answers_kept: int
     ) -> Self:
-        def part(prefix: str) -> dict[str, Array]:
-            return {key.removeprefix(prefix): array for key, array in arrays.items() if key.startswith(prefix)}
-
-        learner = ModelLearner.restore(facts["learner"], part("learner."), cache_bytes)
+        learner = ModelLearner.restore(facts["learner"], part(arrays, "learner."), cache_bytes)
         model = cls(name, learner.configuration, learner, cache_bytes=cache_bytes, answers_kept=answers_kept)
         for shadow, own in facts["shadows"].items():
-            model.shadows[shadow] = ModelLearner.restore(own, part(f"shadows.{shadow}/"), cache_bytes)
+            model.shadows[shadow] = ModelLearner.restore(own, part(arrays, f"shadows.{shadow}/"), cache_bytes)
         for key, own in model._parts().items():
             if key != "learner" and (key in facts or key not in LATER):
-                own.load(facts[key], part(f"{key}."))
+                own.load(facts[key], part(arrays, f"{key}."))
         model.old_ids, model.corrections = dict(facts["old_ids"]), dict(facts["corrections"])
         if len(model.old_ids) < len(facts["old_ids"]) or len(model.corrections) < len(facts["corrections"]):
             raise ValueError("an example is listed twice")
@@ -233,11 +230,11 @@ class State:
         model.hooks = Hooks.of(facts.get("hooks"))
         model.alerts = Alerts.of(facts.get("alerts"))
         model.receipts = Ledger.of(facts.get("receipts"))
-        model.rations = model.rations.loaded(facts.get("rations", {}), part("rations."))
+        model.rations = model.rations.loaded(facts.get("rations", {}), part(arrays, "rations."))
         if (model.novelty is None) != ("novelty" not in facts):
             raise ValueError("the snapshot's novelty differs from its configuration")
         if model.novelty is not None:
-            model.novelty = model.novelty.loaded(facts["novelty"], part("novelty."))
+            model.novelty = model.novelty.loaded(facts["novelty"], part(arrays, "novelty."))
         model._check(arrays)
         return model
 
@@ -328,7 +325,7 @@ def answers_of(snapshot: bytes) -> FirstAnswers:
     """Return the first answers of a snapshot."""
     facts, arrays = decode(snapshot, SNAPSHOT)
     answers = FirstAnswers(max(1, len(facts["answers"]["ids"])))
-    answers.load(facts["answers"], {name.removeprefix("answers."): array for name, array in arrays.items()})
+    answers.load(facts["answers"], part(arrays, "answers."))
     return answers
 
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from hinged.frames import part, prefixed
 from hinged.service.data.features.observing import Encoder
 from hinged.service.data.features.spread import Spread
 from hinged.service.data.inputs import Inputs
@@ -172,7 +173,7 @@ class WarmUp:
         facts[name], parts = self.encoder.state()
         if self.candidates:
             facts["warm_ids"], facts["warm_candidates"] = self.ids, self.candidates
-        return facts, arrays | {f"{name}.{key}": array for key, array in parts.items()}
+        return facts, arrays | prefixed(f"{name}.", parts)
 
     def load(self, facts: dict[str, Any], arrays: dict[str, Array], classes: int) -> None:
         """Restore the warm-up from a result of `state`, for this number of classes. Raise ValueError if it is
@@ -180,9 +181,7 @@ class WarmUp:
         """
         observed = 0
         if self.encoder is not None:
-            prefix = f"{self.encoder.NAME}."
-            own = {key.removeprefix(prefix): array for key, array in arrays.items() if key.startswith(prefix)}
-            self.encoder.load(facts[self.encoder.NAME], own)
+            self.encoder.load(facts[self.encoder.NAME], part(arrays, f"{self.encoder.NAME}."))
             observed = len(self.encoder.observed)
         self.candidates = facts.get("warm_candidates", 0)
         self.ids = list(facts.get("warm_ids", [None] * observed))

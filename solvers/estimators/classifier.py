@@ -23,7 +23,6 @@ from hinged.solvers.estimators.base import Learner
 from hinged.solvers.estimators.estimator import SolverEstimator, counting, rows_for, scaled
 from hinged.solvers.estimators.parameters import check_no_gaps, example_weights
 from hinged.solvers.estimators.probabilities import inverse_temperature, probabilities
-from hinged.solvers.estimators.progress import tell
 from hinged.solvers.estimators.rare import warning_of_labels
 from hinged.solvers.estimators.scaling import Scale
 
@@ -41,6 +40,16 @@ def _calibrates(estimator: SolverClassifier) -> bool:
         f"{type(estimator).__name__} learns all examples at once and has no decision values from before: fit "
         "sklearn.calibration.CalibratedClassifierCV(estimator) for probabilities"
     )
+
+
+def tell(stage: str, points: float | None, gap: float | None, violating: int | None = None) -> None:
+    """Print what a stage of `fit` led to, for `verbose`. A figure that the solver does not have is left out."""
+    figures = [
+        f"{points:,} points" if points else "",
+        f"duality gap {gap:.3g}" if gap is not None else "",
+        f"{violating:,} other examples violate" if violating is not None else "",
+    ]
+    print(f"{stage}: {', '.join(filter(None, figures))}", flush=True)  # noqa: T201
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

@@ -106,8 +106,3 @@ def renumbered(state: dict[str, Array], by: int) -> dict[str, Array]:
             case "recent_key":
                 found[name] = array + by
     return found
-
-
-def part(arrays: dict[str, Array], prefix: str) -> dict[str, Array]:
-    """Return the arrays whose names begin with `prefix`, without the prefix."""
-    return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.multiclass import check_classification_targets
 
-from hinged.frames import BadFrame, decode, kind_of
+from hinged.frames import BadFrame, decode, kind_of, part
 from hinged.solvers.core.counts import NONE
 from hinged.solvers.core.parameters import FLAG, check, integer, number, one_of
 from hinged.solvers.core.states import StateReader
@@ -16,7 +16,7 @@ from hinged.solvers.estimators import baselines, sklearn
 from hinged.solvers.estimators.base import PRECISIONS, Learner
 from hinged.solvers.estimators.classifier import SolverClassifier
 from hinged.solvers.estimators.estimator import SolverEstimator
-from hinged.solvers.estimators.files import KIND, SCALE_PARTS, VERSION, kernel_of, part, renumbered
+from hinged.solvers.estimators.files import KIND, SCALE_PARTS, VERSION, kernel_of, renumbered
 from hinged.solvers.estimators.oneclass import OneClassClassifier
 from hinged.solvers.estimators.parameters import RULES
 from hinged.solvers.estimators.scaling import DENSE, SPARSE, Scale

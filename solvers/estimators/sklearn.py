@@ -27,9 +27,8 @@ from hinged.solvers.core.reports import FinishRound, WholeFinish
 from hinged.solvers.core.rows import Rows
 from hinged.solvers.core.solver import POINTS_MAX
 from hinged.solvers.estimators.base import Learner
-from hinged.solvers.estimators.classifier import Array, BoundedClassifier, SolverClassifier
+from hinged.solvers.estimators.classifier import Array, BoundedClassifier, SolverClassifier, tell
 from hinged.solvers.estimators.parameters import POINTS, RULES
-from hinged.solvers.estimators.progress import tell
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

@@ -30,7 +30,6 @@ READ_AT_START = ("HOME", "LD_", "MALLOC_", "NUMBA_", "OMP_", "OPENBLAS_", "PYTHO
 """Prefixes of variables that the loader, Python and the imported modules read. A running server may read any other."""
 BEGUN = dict(os.environ)
 """The environment with which the tests began. Tests and libraries change variables later."""
-HINGED = ("-m", "hinged")
 PROCESS = "hinged.service"
 
 

@@ -3,8 +3,9 @@
     .venv/bin/python -m tests.upgrades.old_stores VERSION
 
 The program writes the folder tests/upgrades/VERSION: the file of the embedded store, the contents of a Redis as
-commands, and the models' answers. After the release of a version its folder does not change. The stores hold every kind
-of event that the server knows; otherwise the program names the missing kinds and writes nothing.
+commands, and the models' answers, which are the same from both. After the release of a version its folder does not
+change. The stores hold every kind of event that the server knows; otherwise the program names the missing kinds and
+writes nothing.
 """
 
 import json
@@ -237,17 +238,19 @@ def server_on(kind, folder, given=None):
 
 
 def write(version):
-    place = HERE / version
+    place, told = HERE / version, {}
     for kind in ("sqlite", "redis"):
         with tempfile.TemporaryDirectory() as temporary, server_on(kind, Path(temporary)) as (server, opened):
-            told = filled(server, opened)
+            told[kind] = filled(server, opened)
             if kind == "sqlite":
                 content = (Path(temporary) / "data" / "hinged.db").read_bytes()
             else:
                 content = dumped(server.env["HINGED_STORE"])
             place.mkdir(exist_ok=True)
             (place / f"{kind}.xz").write_bytes(lzma.compress(content, preset=9 | lzma.PRESET_EXTREME))
-            (place / f"{kind}.json").write_text(json.dumps(told, indent=1) + "\n")
+    hashes = {kind: found.pop("digests") for kind, found in told.items()}
+    assert told["sqlite"] == told["redis"]
+    (place / "answers.json").write_text(json.dumps(told["sqlite"] | {"digests": hashes}, indent=1) + "\n")
 
 
 if __name__ == "__main__":

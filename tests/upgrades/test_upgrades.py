@@ -32,8 +32,8 @@ def left(request, tmp_path):
     place = HERE / version
     content = lzma.decompress((place / f"{kind}.xz").read_bytes())
     with server_on(kind, tmp_path, content) as (server, opened):
-        told = json.loads((place / f"{kind}.json").read_text())
-        yield server, opened, told | {"later": LATER.get(version)}
+        told = json.loads((place / "answers.json").read_text())
+        yield server, opened, told | {"digests": told["digests"][kind], "later": LATER.get(version)}
 
 
 @pytest.mark.long

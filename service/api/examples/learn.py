@@ -23,7 +23,7 @@ from hinged.service.data.examples import (
 )
 from hinged.service.data.inputs import Inputs, join_long
 from hinged.service.data.parts import Configuration
-from hinged.service.data.portions import in_portions, is_long
+from hinged.service.data.portions import is_long, parse_portions
 from hinged.service.data.slices import Slices, at_once, sliced, spans
 from hinged.service.edge.access import check_examples, check_role
 from hinged.service.edge.keys import Key
@@ -104,21 +104,17 @@ def read_request(
     elsewhere: Sequence[Provenance] = (),
 ) -> Slices[LearnRequest]:
     """Parse the request of a body. Raise Invalid, or Forbidden if the key may not send the contents of the body."""
-    features, parts = configuration.features, []
+    parts: list[LearnRequest] = []
 
-    def read(portion: Body) -> Slices[None]:
-        examples = parse_learn(portion, settings.batch_examples_max, features)
+    def take(portion: Body, examples: list[LabelledExample]) -> Slices[None]:
         if key is not None:
             check_examples(key, examples)
         yield
         parts.append(learn_request(portion, examples, configuration, settings, elsewhere))
 
+    yield from parse_portions(body, configuration, settings, parse_learn, take)
     if not is_long(body):
-        at_once(read(body))
         return parts[0]
-    rest = yield from in_portions(body, configuration, settings, read)
-    if rest is not None:
-        parse_learn(rest, settings.batch_examples_max, features)
     return (yield from _joined(parts, reader(body, settings, elsewhere)))
 
 

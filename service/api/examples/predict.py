@@ -25,7 +25,7 @@ from hinged.service.data.examples import (
 from hinged.service.data.features.base import Features
 from hinged.service.data.inputs import Inputs, join_long
 from hinged.service.data.parts import Configuration
-from hinged.service.data.portions import in_portions, is_long
+from hinged.service.data.portions import is_long, parse_portions
 from hinged.service.data.slices import Slices, sliced
 from hinged.service.edge.shortcut import Outcome
 from hinged.service.engine.worker import Worker
@@ -94,18 +94,14 @@ def read_predict(
     """Read a long body. parse: parses a portion of the body."""
     ids: list[str | None] = []
     parts: list[Inputs] = []
-    details = Details()
 
-    def read(portion: Body) -> Slices[None]:
-        nonlocal details
-        examples, details = parse(portion, settings.batch_examples_max, configuration.features)
+    def take(_: Body, parsed: tuple[list[UnlabelledExample], Details]) -> Slices[None]:
+        examples, _details = parsed
         ids.extend(_ids(examples))
         yield
         parts.append(to_inputs([example["x"] for example in examples], configuration))
 
-    rest = yield from in_portions(body, configuration, settings, read)
-    if rest is not None:
-        _, details = parse(rest, settings.batch_examples_max, configuration.features)
+    _, details = yield from parse_portions(body, configuration, settings, parse, take)
     _check_explained(details, len(ids))
     return ids, (yield from join_long(parts)), details
 

@@ -19,7 +19,7 @@ import numpy as np
 from fastapi import Request
 from starlette.responses import Response
 
-from hinged.operations.base import Operation
+from hinged.operations.base import BINARY, Operation
 from hinged.service.api.inference.shapes import (
     DECISIONS,
     INFER_BODY,
@@ -46,7 +46,6 @@ from hinged.service.api.openapi import JSON_TYPE
 from hinged.service.api.serving import Group
 from hinged.service.api.whole import ProcessAnswer
 from hinged.service.api.wire import (
-    BINARY,
     media_type_of,
     parsed,
     read_bytes,

@@ -10,6 +10,7 @@ from pydantic import ConfigDict, Field, TypeAdapter, with_config
 from typing_extensions import TypedDict
 
 from hinged.service.api.openapi import Shape
+from hinged.service.data.examples import STRICT
 
 SENT = ConfigDict(strict=True)
 """Configuration of bodies from Label Studio. Types are checked strictly, but further fields are allowed."""
@@ -147,7 +148,7 @@ class Backend(TypedDict):
     url: str
 
 
-@with_config(ConfigDict(extra="forbid", strict=True))
+@with_config(STRICT)
 class ReconcileBody(TypedDict):
     """The number of a Label Studio project."""
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 import platform
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any
@@ -29,6 +28,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
+from hinged.service.data.times import now_ms
 from hinged.service.edge.streams import Streams
 from hinged.service.engine.registry import Registry
 from hinged.service.engine.roster import COMPILING, LOADING, SERVING, WAITING
@@ -61,10 +61,6 @@ def _used(view: Any) -> int:
     return int(np.count_nonzero(used))
 
 
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000
-
-
 COUNTERS: tuple[tuple[str, str, Callable[[Worker], float]], ...] = (
     ("hinged_examples_learned", "Examples learned.", lambda w: w.model.learned),
     ("hinged_predictions_served", "Examples predicted for clients since the start.", lambda w: w.predictions_served),
@@ -90,7 +86,7 @@ GAUGES: tuple[tuple[str, str, Callable[[Worker], float]], ...] = (
     (
         "hinged_pool_leased",
         "Candidates under a lease.",
-        lambda w: w.model.pool.leased(_now_ms()),
+        lambda w: w.model.pool.leased(now_ms()),
     ),
     (
         "hinged_pending_predictions",

@@ -20,7 +20,6 @@ from hinged.service.engine.jobs.purging import Purging
 from hinged.service.engine.jobs.retraining import Retraining
 from hinged.service.engine.work import catch_up, settle_jobs, swap
 from hinged.service.errors import NotFound, ServiceError
-from hinged.service.model.tombstones import Tombstones
 from hinged.service.store.base import Damaged, Store
 
 if TYPE_CHECKING:
@@ -164,8 +163,8 @@ class JobRunner:
         unwritten: list[str] = []
         if retraining.erases:
             await self._owner.snapshot(first=True)  # so that a recovery does not need the state in the log
-            tombstones: Tombstones = await self._owner.read(lambda model: model.tombstones.copy())
-            sealed: bool = await self._owner.read(lambda model: model.receipts is not None)
+            tombstones = await self._owner.read(lambda model: model.tombstones.copy())
+            sealed = await self._owner.read(lambda model: model.receipts is not None)
             redacting = partial(redact, sealed=sealed)
             await self._call(redacting, self._store, self._history.name, tombstones, position, lambda: self._stopped)
             unwritten = await self._shared.purging.purge(self._call)
@@ -173,7 +172,7 @@ class JobRunner:
         self._swapped = None
 
     async def _teach_and_swap(self) -> None:
-        retraining: Retraining = await self._owner.read(lambda model: Retraining(self._history, model))
+        retraining = await self._owner.read(lambda model: Retraining(self._history, model))
         self._retraining = retraining
         try:
             async with self._shared.turn(retraining):

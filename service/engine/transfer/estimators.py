@@ -11,7 +11,7 @@ import numpy as np
 from pydantic import Field, StrictBool, TypeAdapter, ValidationError, with_config
 from typing_extensions import TypedDict
 
-from hinged.frames import BadFrame, decode
+from hinged.frames import BadFrame, decode, part
 from hinged.service.data.classes import Label, score_name
 from hinged.service.data.configuration import parse_configuration
 from hinged.service.data.features.scaling import Scaling
@@ -22,7 +22,7 @@ from hinged.service.errors import Invalid
 from hinged.service.model.model import Model
 from hinged.service.model.schema import STRICT, Count
 from hinged.service.settings import Settings
-from hinged.solvers.estimators.files import KIND, VERSION, part, renumbered
+from hinged.solvers.estimators.files import KIND, VERSION, renumbered
 from hinged.solvers.warm import warm_up
 
 Array = np.ndarray[Any, Any]

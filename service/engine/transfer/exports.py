@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
 EXPORT = "export"
 VERSION = 1
-SUFFIX = ".hinged"
-LOG_SUFFIX = ".hinged-log"
 FORGOTTEN = "an example was forgotten meanwhile: no state from before may leave the server"
 RECORD = struct.Struct(">QQB")
 """Position, length of the payload, and length of the kind. Kind and payload follow."""
@@ -77,8 +75,7 @@ async def exported(
     position. Raise Conflict if log and snapshots no longer reach the position, or an example was forgotten after it.
     """
     if as_of is None:
-        found: tuple[int, bytes] = await worker.read(_newest)
-        return found
+        return await worker.read(_newest)
     floor = await worker.read(_oldest)
     if as_of > worker.published.position:
         raise Invalid(f"as_of must be from 1 to {worker.published.position}, got {as_of}")

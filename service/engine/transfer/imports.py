@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import time
 from typing import IO, Any
 
 from hinged.frames import BadFrame, kind_of, peek
@@ -14,6 +13,7 @@ from hinged.service.data.configuration import as_written, parse_configuration
 from hinged.service.data.examples import check_ids
 from hinged.service.data.names import MODEL_NAME
 from hinged.service.data.parts import Configuration
+from hinged.service.data.times import now_ms
 from hinged.service.engine.transfer.estimators import snapshot_of
 from hinged.service.engine.transfer.exports import unpack_export
 from hinged.service.engine.transfer.rehearsal import examine, rehearse
@@ -36,16 +36,16 @@ def read_import(name: str, file: IO[bytes], settings: Settings, sizes: dict[str,
     Raise Invalid if this server does not accept the file. sizes: as in Model.begin.
     """
     file.seek(0)
-    now_ms = time.time_ns() // 1_000_000
+    now = now_ms()
     try:
         data = file.read()
         state = snapshot_of(data, settings, sizes) if kind_of(data) == ESTIMATOR else unpack_export(data)
         for configuration in _configurations(peek(state, SNAPSHOT), settings):
             warm_up(configuration.solver, configuration.dtype)
-        model = Model.begin(name, 1, ModelImported(state, now_ms), **sizes)
+        model = Model.begin(name, 1, ModelImported(state, now), **sizes)
     except ValueError as error:  # the file may contain anything
         raise Invalid(f"the file is not a valid model: {_first_line(error)}") from error
-    _check(model, now_ms, settings)
+    _check(model, now, settings)
     # The state is written in this server's form, so that the log can be read again.
     imported = ModelImported(model.snapshot(), model.at_ms, model.answers.given_ids)
     try:
@@ -70,9 +70,9 @@ def _configurations(facts: dict[str, Any], settings: Settings) -> list[Configura
     return [parse_configuration(json.dumps(as_written(configuration)), settings) for configuration in configurations]
 
 
-def _check(model: Model, now_ms: int, settings: Settings) -> None:
+def _check(model: Model, now: int, settings: Settings) -> None:
     """Refuse a model beyond the server's limits, or with invalid times, labels or ids."""
-    if max([model.at_ms, *(prediction.at_ms for prediction in model.pending)]) > now_ms + CLOCKS_MS:
+    if max([model.at_ms, *(prediction.at_ms for prediction in model.pending)]) > now + CLOCKS_MS:
         raise Invalid("the file's newest event lies in the future; set the clocks of the two servers")
     if len(model.labels) > settings.classes_max:
         raise Invalid(f"a model has at most {settings.classes_max} classes, the file's has {len(model.labels)}")

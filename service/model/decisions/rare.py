@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from hinged.service.model.decisions.margins import exact, ranking
+from hinged.service.model.figures import confusion
 from hinged.solvers.estimators.rare import rare_class
 from hinged.solvers.scores.tally import PrequentialWindow, Tally
 
@@ -42,8 +43,8 @@ that were predicted as the class.
 
 def of_class(tally: Tally, number: int) -> Figures:
     """Return the figures of a class: of all examples, of the newest examples, and of all examples with fading."""
-    window, classes = tally.window, tally.cells.shape[0]
-    newest = np.bincount(window.classes * classes + window.numbers, minlength=classes**2).reshape(classes, classes)
+    window = tally.window
+    newest = confusion(window.classes, window.numbers, tally.cells.shape[0])
     return {
         "all": of_cells(tally.cells, number),
         "window": {**of_cells(newest, number), **of_window(window, number)},

@@ -146,12 +146,10 @@ class Facts(ModelEvent):
     __slots__ = ()
 
     def encode(self) -> bytes:
-        """Return the event's payload."""
         return encode(self.KIND, asdict(self), {})  # type: ignore[call-overload]
 
     @classmethod
     def read(cls, facts: dict[str, Any], _: dict[str, Array]) -> Self:
-        """Return the event that the parts of a payload describe."""
         return cls(**facts)
 
 
@@ -177,6 +175,15 @@ class ErasedWhole(ModelEvent):
     def redacted(cls, payload: bytes, tombstones: Tombstones) -> Redacted | None:
         """Return an `erased` event as the replacement."""
         return Redacted(None)
+
+
+class Untold(ModelEvent):
+    """An event of which followers and the page get only the kind and the time."""
+
+    __slots__ = ()
+
+    def told(self) -> dict[str, Any]:
+        return {}
 
 
 def sixteens(array: Array) -> list[bytes]:

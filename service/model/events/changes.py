@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from hinged.answers import JobKind
 from hinged.service.data.configuration import read_configuration
-from hinged.service.model.events.base import NOTHING, Facts, NamesNoExample, Outcome, Redacted
+from hinged.service.model.events.base import NOTHING, Facts, NamesNoExample, Outcome, Redacted, Untold
 from hinged.service.model.jobs import Job
 from hinged.service.model.tombstones import MARK_BYTES, SALT_BYTES, Tombstones
 
@@ -18,18 +18,8 @@ if TYPE_CHECKING:
     from hinged.service.model.model import Model
 
 
-class _Change(Facts):
-    """A change. Followers receive only its kind."""
-
-    __slots__ = ()
-
-    def told(self) -> dict[str, Any]:
-        """Return no details."""
-        return {}
-
-
 @dataclass(frozen=True, slots=True)
-class ExampleForgotten(_Change, NamesNoExample):
+class ExampleForgotten(Facts, NamesNoExample, Untold):
     """An example was forgotten. mark: the keyed hash of its id (tombstones.py). salt: the key of this hash.
 
     number: the number of the example. None if the example was never learned.
@@ -85,7 +75,7 @@ class ExampleForgotten(_Change, NamesNoExample):
 
 
 @dataclass(frozen=True, slots=True)
-class LabelCorrected(_Change):
+class LabelCorrected(Facts, Untold):
     """The label of an example was changed. label: the class number. content: hex of the 16 bytes that now identify the
     example.
 
@@ -132,7 +122,7 @@ class LabelCorrected(_Change):
 
 
 @dataclass(frozen=True, slots=True)
-class ChangeIntended(_Change, NamesNoExample):
+class ChangeIntended(Facts, NamesNoExample, Untold):
     """A configuration that takes effect only after a learner with this configuration has learned the log.
 
     shadow: the name of the challenger that gets the configuration. None for the model itself.
@@ -155,7 +145,7 @@ class ChangeIntended(_Change, NamesNoExample):
 
 
 @dataclass(frozen=True, slots=True)
-class ModelReconfigured(_Change, NamesNoExample):
+class ModelReconfigured(Facts, NamesNoExample, Untold):
     """The model's configuration was changed, and its solver adapted in place."""
 
     KIND: ClassVar[str] = "reconfigured"
@@ -176,7 +166,7 @@ class ModelReconfigured(_Change, NamesNoExample):
 
 
 @dataclass(frozen=True, slots=True)
-class JobsSettled(_Change, NamesNoExample):
+class JobsSettled(Facts, NamesNoExample, Untold):
     """These jobs are done, or failed because of `error`. A job is named by the position of the event that began it."""
 
     KIND: ClassVar[str] = "settled"
@@ -195,7 +185,7 @@ class JobsSettled(_Change, NamesNoExample):
 
 
 @dataclass(frozen=True, slots=True)
-class ChallengerRetired(_Change, NamesNoExample):
+class ChallengerRetired(Facts, NamesNoExample, Untold):
     """A challenger was retired."""
 
     KIND: ClassVar[str] = "retired"
@@ -214,7 +204,7 @@ class ChallengerRetired(_Change, NamesNoExample):
 
 
 @dataclass(frozen=True, slots=True)
-class ChallengerReconfigured(_Change, NamesNoExample):
+class ChallengerReconfigured(Facts, NamesNoExample, Untold):
     """Parts of a challenger's configuration that affect no solver were changed, as they were for the model."""
 
     KIND: ClassVar[str] = "challenger_reconfigured"
@@ -234,7 +224,7 @@ class ChallengerReconfigured(_Change, NamesNoExample):
 
 
 @dataclass(frozen=True, slots=True)
-class ChallengerPromoted(_Change, NamesNoExample):
+class ChallengerPromoted(Facts, NamesNoExample, Untold):
     """A challenger replaced the model."""
 
     KIND: ClassVar[str] = "promoted"

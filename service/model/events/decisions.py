@@ -40,7 +40,6 @@ class DecisionsRationed(ErasedWhole):
     at_ms: int
 
     def encode(self) -> bytes:
-        """Return the event's payload."""
         facts = [[part.decision, part.gains.size, part.forced] for part in self.parts]
         gains = np.concatenate([part.gains for part in self.parts])
         taken = np.concatenate([part.taken for part in self.parts]).astype(np.uint8)
@@ -48,7 +47,6 @@ class DecisionsRationed(ErasedWhole):
 
     @classmethod
     def read(cls, facts: dict[str, Any], arrays: dict[str, Array]) -> Self:
-        """Return the event that the parts of a payload describe."""
         parts, begin = [], 0
         for decision, size, forced in facts["parts"]:
             rows = slice(begin, begin + size)
@@ -69,7 +67,6 @@ class DecisionsRationed(ErasedWhole):
         return NOTHING
 
     def told(self) -> dict[str, Any]:
-        """Return how many decisions were taken and refused."""
         taken = sum(int(part.taken.sum()) + part.forced for part in self.parts)
         return {"taken": taken, "refused": sum(int((~part.taken).sum()) for part in self.parts)}
 
@@ -83,18 +80,15 @@ class AlertsRaised(ErasedWhole):
     at_ms: int
 
     def encode(self) -> bytes:
-        """Return the event's payload."""
         facts = {"alerts": [list(alert) for alert in self.alerts], "at_ms": self.at_ms}
         return encode(self.KIND, facts, {}, long=len(self.alerts) > PIECE)
 
     @classmethod
     def read(cls, facts: dict[str, Any], arrays: dict[str, Array]) -> Self:
-        """Return the event that the parts of a payload describe."""
         return cls([Alert(*alert) for alert in facts["alerts"]], facts["at_ms"])
 
     @classmethod
     def named(cls, payload: bytes) -> list[str | None]:
-        """Return the ids of the alerts."""
         return [given for given, *_ in peek(payload, cls.KIND)["alerts"]]
 
     def admit(self, coming: Coming) -> None:
@@ -108,7 +102,6 @@ class AlertsRaised(ErasedWhole):
         return NOTHING
 
     def told(self) -> dict[str, Any]:
-        """Return the number of alerts."""
         return {"alerts": len(self.alerts)}
 
 
@@ -134,5 +127,4 @@ class AlertsAcknowledged(Facts, ErasedWhole):
         return NOTHING
 
     def told(self) -> dict[str, Any]:
-        """Return the number of alerts, and whether they were reopened."""
         return {"alerts": len(self.ids), **({"reopened": True} if self.reopened else {})}

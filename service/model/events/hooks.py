@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from hinged.service import limits
-from hinged.service.model.events.base import NOTHING, Facts, NamesNoExample, Outcome
+from hinged.service.model.events.base import NOTHING, Facts, NamesNoExample, Outcome, Untold
 from hinged.service.model.hooks import Hook
 
 if TYPE_CHECKING:
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class HookAdded(Facts, NamesNoExample):
-    """The server calls this URL after each later mark of one of these kinds."""
+class HookAdded(Facts, NamesNoExample, Untold):
+    """The server calls this URL after each later mark of one of these kinds. A URL may contain a secret."""
 
     KIND: ClassVar[str] = "hook_added"
     hook: str
@@ -36,13 +36,9 @@ class HookAdded(Facts, NamesNoExample):
         model.hooks = model.hooks.added(Hook(self.hook, self.url, tuple(self.events), self.at_ms, position))
         return NOTHING
 
-    def told(self) -> dict[str, Any]:
-        """Return no details: a URL may contain a secret of its receiver."""
-        return {}
-
 
 @dataclass(frozen=True, slots=True)
-class HookRemoved(Facts, NamesNoExample):
+class HookRemoved(Facts, NamesNoExample, Untold):
     """The server no longer calls the URL of this hook."""
 
     KIND: ClassVar[str] = "hook_removed"
@@ -57,13 +53,9 @@ class HookRemoved(Facts, NamesNoExample):
         model.hooks = model.hooks.removed(self.hook)
         return NOTHING
 
-    def told(self) -> dict[str, Any]:
-        """Return no details."""
-        return {}
-
 
 @dataclass(frozen=True, slots=True)
-class MarksDelivered(Facts, NamesNoExample):
+class MarksDelivered(Facts, NamesNoExample, Untold):
     """Receivers have accepted all marks up to a position. reached: the position of each hook, by id."""
 
     KIND: ClassVar[str] = "hook_delivered"
@@ -80,7 +72,3 @@ class MarksDelivered(Facts, NamesNoExample):
         """Drop the marks that no receiver has to accept any more."""
         model.hooks = model.hooks.accepted(self.reached)
         return NOTHING
-
-    def told(self) -> dict[str, Any]:
-        """Return no details."""
-        return {}

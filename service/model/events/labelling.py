@@ -19,6 +19,7 @@ from hinged.service.model.events.base import (
     ModelEvent,
     Outcome,
     Redacted,
+    Untold,
     sixteens,
 )
 from hinged.service.model.pool import AnsweredQuery, Candidate, Lease
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from hinged.service.model.model import Model
 
 
-class _OfLease(Facts, ErasedWhole):
+class _OfLease(Facts, ErasedWhole, Untold):
     """An annotator's action on a lease."""
 
     __slots__ = ()
@@ -40,10 +41,6 @@ class _OfLease(Facts, ErasedWhole):
         """Refuse an unknown lease."""
         if coming.model.pool.find_lease(self.token) is None:
             raise ValueError("there is no such lease")
-
-    def told(self) -> dict[str, Any]:
-        """Return no details."""
-        return {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +74,6 @@ class CandidatesOffered(ModelEvent):
         )
 
     def encode(self) -> bytes:
-        """Return the event's payload."""
         facts, arrays = inputs_state(self.inputs)
         facts |= {"ids": self.ids, "labels": self.labels, "at_ms": self.at_ms} | ({"rest": True} if self.rest else {})
         facts |= {"shows": list(self.shows)} if self.shows else {}
@@ -86,7 +82,6 @@ class CandidatesOffered(ModelEvent):
 
     @classmethod
     def read(cls, facts: dict[str, Any], arrays: dict[str, Array]) -> Self:
-        """Return the event that the parts of a payload describe."""
         inputs = read_inputs(facts, arrays)
         digests = sixteens(arrays["digests"])
         rest, shows = facts.get("rest", False), facts.get("shows", ())
@@ -104,7 +99,6 @@ class CandidatesOffered(ModelEvent):
 
     @property
     def is_partial(self) -> bool:
-        """Return whether some of the candidates were forgotten."""
         return self.rest
 
     def admit(self, coming: Coming) -> None:
@@ -130,7 +124,6 @@ class CandidatesOffered(ModelEvent):
         return NOTHING
 
     def told(self) -> dict[str, Any]:
-        """Return the number of candidates."""
         return {"candidates": len(self.ids)}
 
 
@@ -155,7 +148,6 @@ class CandidatesShown(Facts, ErasedWhole):
         return NOTHING
 
     def told(self) -> dict[str, Any]:
-        """Return the number of candidates."""
         return {"candidates": len(self.ids)}
 
 
@@ -177,7 +169,6 @@ class CandidatesLeased(Facts, ErasedWhole):
 
     @classmethod
     def named(cls, payload: bytes) -> list[str | None]:
-        """Return the ids of the candidates."""
         return [lease["id"] for lease in peek(payload, cls.KIND)["leases"]]
 
     def admit(self, coming: Coming) -> None:
@@ -197,7 +188,6 @@ class CandidatesLeased(Facts, ErasedWhole):
         return NOTHING
 
     def told(self) -> dict[str, Any]:
-        """Return the annotator, and the number of leases."""
         return {"annotator": self.annotator, "leases": len(self.leases)}
 
 
@@ -248,7 +238,6 @@ class LeaseSkipped(_OfLease):
         return NOTHING
 
     def told(self) -> dict[str, Any]:
-        """Return whether the candidate was skipped for one annotator or for all."""
         return {"for": "all" if self.for_all else "me"}
 
 

@@ -21,6 +21,7 @@ from hinged.service.model.events.base import (
     NamesNoExample,
     Outcome,
     Redacted,
+    Untold,
     sixteens,
 )
 from hinged.service.model.pending import Prediction, predictions_state, read_predictions
@@ -44,7 +45,6 @@ class ClassAdded(Facts, NamesNoExample):
     at_ms: int = field(default=0, init=False)
 
     def encode(self) -> bytes:
-        """Return the event's payload."""
         return encode(self.KIND, {"label": self.label}, {})
 
     def admit(self, coming: Coming) -> None:
@@ -66,7 +66,6 @@ class ClassAdded(Facts, NamesNoExample):
         return NOTHING
 
     def told(self) -> dict[str, Any]:
-        """Return the label."""
         return {"label": self.label}
 
 
@@ -142,7 +141,6 @@ class ExamplesLearned(ModelEvent):
         return self if inputs is self.inputs else replace(self, inputs=inputs)
 
     def encode(self) -> bytes:
-        """Return the event's payload."""
         facts, arrays = inputs_state(self.inputs)
         facts |= {"first": self.first, "ids": self.ids, "at_ms": self.at_ms}
         if self.annotators:
@@ -160,7 +158,6 @@ class ExamplesLearned(ModelEvent):
 
     @classmethod
     def read(cls, facts: dict[str, Any], arrays: dict[str, Array]) -> Self:
-        """Return the event that the parts of a payload describe."""
         inputs, contents = read_inputs(facts, arrays), sixteens(arrays["contents"])
         sources = arrays.get("sources", np.zeros(len(contents), np.uint8))
         first, ids, classes, numbers = facts["first"], facts["ids"], arrays["classes"], arrays.get("numbers")
@@ -171,7 +168,6 @@ class ExamplesLearned(ModelEvent):
 
     @property
     def given_ids(self) -> tuple[str, ...]:
-        """Return the ids that clients gave."""
         return tuple(i for i in self.ids if i is not None)
 
     def id_of(self, index: int) -> str:
@@ -193,7 +189,6 @@ class ExamplesLearned(ModelEvent):
 
     @property
     def is_partial(self) -> bool:
-        """Return whether some of the examples were forgotten."""
         return self.numbers is not None
 
     def admit(self, coming: Coming) -> None:
@@ -230,7 +225,6 @@ class ExamplesLearned(ModelEvent):
         return outcome
 
     def told(self) -> dict[str, Any]:
-        """Return the number of examples, and the total number learned so far."""
         learned = int(self.keys[-1]) if len(self.ids) else self.first - 1
         return {"examples": len(self.ids), "learned": learned}
 
@@ -241,7 +235,7 @@ def weights_of(weights: Sequence[float]) -> Array | None:
 
 
 @dataclass(frozen=True, slots=True)
-class ExampleRevised(Facts, ErasedWhole):
+class ExampleRevised(Facts, ErasedWhole, Untold):
     """Another program changed its copy of the example with this id at `changed_ms` (revisions.py)."""
 
     KIND: ClassVar[str] = "revised"
@@ -251,7 +245,6 @@ class ExampleRevised(Facts, ErasedWhole):
 
     @classmethod
     def named(cls, payload: bytes) -> list[str | None]:
-        """Return the id of the example."""
         return [peek(payload, cls.KIND)["id"]]
 
     def admit(self, coming: Coming) -> None:
@@ -261,10 +254,6 @@ class ExampleRevised(Facts, ErasedWhole):
         """Record the time of the change."""
         model.revisions.note(self.id, self.changed_ms)
         return NOTHING
-
-    def told(self) -> dict[str, Any]:
-        """Return no details."""
-        return {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -294,7 +283,6 @@ class TrainingFinished(Facts, NamesNoExample):
         return Outcome(NOTHING.predictions, NOTHING.scores, found)
 
     def told(self) -> dict[str, Any]:
-        """Return the number of epochs."""
         return {"epochs": self.epochs}
 
 
@@ -307,19 +295,16 @@ class PredictionsMade(ErasedWhole):
     at_ms: int
 
     def encode(self) -> bytes:
-        """Return the event's payload."""
         facts, arrays = predictions_state(self.predictions)
         long = len(self.predictions) > PIECE
         return encode(self.KIND, {"predictions": facts, "at_ms": self.at_ms}, arrays, long=long)
 
     @classmethod
     def read(cls, facts: dict[str, Any], arrays: dict[str, Array]) -> Self:
-        """Return the event that the parts of a payload describe."""
         return cls(read_predictions(facts["predictions"], arrays), facts["at_ms"])
 
     @classmethod
     def named(cls, payload: bytes) -> list[str | None]:
-        """Return the ids of the predictions."""
         return [*peek(payload, cls.KIND)["predictions"]["ids"]]
 
     def admit(self, coming: Coming) -> None:
@@ -335,5 +320,4 @@ class PredictionsMade(ErasedWhole):
         return NOTHING
 
     def told(self) -> dict[str, Any]:
-        """Return the number of predictions."""
         return {"predictions": len(self.predictions)}

@@ -50,14 +50,12 @@ class EventsSealed(NamesNoExample):
         return replace(self, salts=tuple(GONE if position in positions else salt for position, salt in salts))
 
     def encode(self) -> bytes:
-        """Return the event's payload."""
         facts = {"first": self.first, "kinds": self.kinds, "before": self.before.size, "head": self.head._asdict()}
         hashes = b"".join((*self.before.peaks, *self.commitments, *self.salts))
         return encode(self.KIND, facts, {"hashes": np.frombuffer(hashes, np.uint8)})
 
     @classmethod
     def read(cls, facts: dict[str, Any], arrays: dict[str, Array]) -> Self:
-        """Return the event that the parts of a payload describe."""
         data = arrays["hashes"].tobytes()
         hashes = tuple(data[at : at + HASH_BYTES] for at in range(0, len(data), HASH_BYTES))
         peaks, kinds = facts["before"].bit_count(), tuple(facts["kinds"])
@@ -74,5 +72,4 @@ class EventsSealed(NamesNoExample):
         return NOTHING
 
     def told(self) -> dict[str, Any]:
-        """Return the size and the root of the tree."""
         return {"size": self.head.size, "root": self.head.root}

@@ -20,6 +20,7 @@ from hinged.service.model.events.base import (
     NamesNoExample,
     Outcome,
     Redacted,
+    Untold,
 )
 from hinged.service.model.jobs import Jobs
 from hinged.service.model.state import SNAPSHOT, answers_of, ids_of
@@ -72,12 +73,11 @@ class ModelCreated(_First, Facts, NamesNoExample):
         return NOTHING
 
     def told(self) -> dict[str, Any]:
-        """Return the configuration."""
         return {"configuration": self.configuration}
 
 
 @dataclass(frozen=True, slots=True)
-class ModelAnnounced(_First, Facts, NamesNoExample):
+class ModelAnnounced(_First, Facts, NamesNoExample, Untold):
     """A model was asked for without features. The first examples determine its features: `created` then takes the place
     of this event. template: the other parts of the configuration, as JSON.
     """
@@ -94,20 +94,15 @@ class ModelAnnounced(_First, Facts, NamesNoExample):
         """Refuse always, because no model exists before `created`."""
         raise ValueError(f"the event at {position}, {self.KIND!r}, cannot be applied to a model")
 
-    def told(self) -> dict[str, Any]:
-        """Return no details."""
-        return {}
-
 
 @dataclass(frozen=True, slots=True)
-class _Whole(ModelEvent):
+class _Whole(Untold):
     """An event that contains a whole state as a snapshot."""
 
     state: bytes
     at_ms: int
 
     def encode(self) -> bytes:
-        """Return the event's payload."""
         return encode(self.KIND, self._facts(), {"state": np.frombuffer(self.state, np.uint8)})
 
     def _facts(self) -> dict[str, Any]:
@@ -115,17 +110,11 @@ class _Whole(ModelEvent):
 
     @classmethod
     def named(cls, payload: bytes) -> list[str | None]:
-        """Return the ids of the examples that the state names."""
         return ids_of(cls.decoded(payload).state)
 
     @classmethod
     def read(cls, facts: dict[str, Any], arrays: dict[str, Array]) -> Self:
-        """Return the event that the parts of a payload describe."""
         return cls(arrays["state"].tobytes(), facts["at_ms"])
-
-    def told(self) -> dict[str, Any]:
-        """Return no details."""
-        return {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +126,6 @@ class ModelImported(_Whole, _First):
 
     @property
     def given_ids(self) -> tuple[str, ...]:
-        """Return the ids of the examples that occur in the state."""
         return self.ids
 
     @classmethod
@@ -184,7 +172,6 @@ class StateSwapped(_Whole, _AnotherModel, ErasedWhole):
 
     @classmethod
     def read(cls, facts: dict[str, Any], arrays: dict[str, Array]) -> Self:
-        """Return the event that the parts of a payload describe."""
         return cls(arrays["state"].tobytes(), facts["at_ms"], facts.get("champion", True))
 
     def admit(self, coming: Coming) -> None:
@@ -204,7 +191,7 @@ class StateSwapped(_Whole, _AnotherModel, ErasedWhole):
 
 
 @dataclass(frozen=True, slots=True)
-class ModelRolledBack(_AnotherModel, Facts, NamesNoExample):
+class ModelRolledBack(_AnotherModel, Facts, NamesNoExample, Untold):
     """The model returned to its state at position `to`. The events in between no longer count.
 
     hooks: the hooks just before the rollback. A rollback keeps them, so it brings back no hook that was removed.
@@ -224,10 +211,6 @@ class ModelRolledBack(_AnotherModel, Facts, NamesNoExample):
         """Refuse a state that does not exist."""
         if not (1 <= self.to <= coming.model.position and coming.model.counts(self.to)):
             raise ValueError(f"there is no state to return to at position {self.to}")
-
-    def told(self) -> dict[str, Any]:
-        """Return no details."""
-        return {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,12 +234,11 @@ class EventSetAside(Facts, NamesNoExample):
         return NOTHING
 
     def told(self) -> dict[str, Any]:
-        """Return the position and the kind of the skipped event."""
         return {"event": self.event, "was": self.was}
 
 
 @dataclass(frozen=True, slots=True)
-class EventErased(_First, Facts, NamesNoExample):
+class EventErased(_First, Facts, NamesNoExample, Untold):
     """The replacement of an event about forgotten examples. A later `swapped` event contains the effects of the
     original event, without the forgotten examples.
     """
@@ -273,7 +255,3 @@ class EventErased(_First, Facts, NamesNoExample):
     def apply(self, model: Model, position: int, epoch: Epoch | None) -> Outcome:
         """Refuse always."""
         raise ValueError(f"the event at {position} is erased: events before a {StateSwapped.KIND!r} cannot be folded")
-
-    def told(self) -> dict[str, Any]:
-        """Return no details."""
-        return {}

@@ -23,6 +23,7 @@ from typing import Any
 
 import numpy as np
 
+from hinged.frames import part, prefixed
 from hinged.service.data.features.reader import Reading
 from hinged.service.data.inputs import Inputs, Records, inputs_state, read_inputs
 from hinged.service.model.promises.alarm import AT_ONCE, Alarm
@@ -105,15 +106,14 @@ class InputAlarm:
     def state(self) -> tuple[dict[str, Any], dict[str, Array]]:
         """Return the state as facts and arrays."""
         facts, arrays = (None, {}) if self.rows is None else inputs_state(self.rows)
-        arrays = {f"rows.{name}": array for name, array in arrays.items()} | self.alarm.state()
+        arrays = prefixed("rows.", arrays) | self.alarm.state()
         return {"ids": list(self.ids), "rows": facts, "columns": self.columns}, arrays
 
     def loaded(self, facts: Mapping[str, Any], arrays: Mapping[str, Array]) -> InputAlarm:
         """Return the alarm of a result of `state`. Raise ValueError if the parts do not fit each other."""
         alarm, ids = self.alarm.copy(), tuple(facts["ids"])
         alarm.load(dict(arrays))
-        own = {name.removeprefix("rows."): a for name, a in arrays.items() if name.startswith("rows.")}
-        rows = None if facts["rows"] is None else read_inputs(facts["rows"], own)
+        rows = None if facts["rows"] is None else read_inputs(facts["rows"], part(arrays, "rows."))
         size = 0 if rows is None else len(rows)
         if isinstance(rows, Records) or not len(ids) == size <= FROZEN or (rows is None) != (size == 0):
             raise ValueError(f"a fixed sample of {size} rows does not fit {len(ids)} ids")

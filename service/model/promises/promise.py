@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 
+from hinged.frames import part, prefixed
 from hinged.service.data.classes import Label
 from hinged.service.model.decisions.margins import bins_of, growing_weights
 from hinged.service.model.promises.levels import FADING, WEIGHT_MAX, WEIGHTS_MAX, Level
@@ -212,7 +213,7 @@ class Promise:
         own: State = {"totals": self.totals.copy(), "faded": self.faded.copy(), "window": self.window.copy()}
         own |= {"weight": np.array([self.weight]), "seen": np.array([self.seen])}
         for number, level in enumerate(self.levels.values()):
-            own |= {f"{number}.{key}": array for key, array in level.state().items()}
+            own |= prefixed(f"{number}.", level.state())
         return own
 
     def load(self, state: State) -> None:
@@ -229,8 +230,7 @@ class Promise:
         if window.size and (window.max(axis=0) > (known - 1, 1, known)).any():
             raise ValueError(f"the window does not fit {known} classes")
         for number, level in enumerate(self.levels.values()):
-            prefix = f"{number}."
-            level.load({key.removeprefix(prefix): a for key, a in state.items() if key.startswith(prefix)})
+            level.load(part(state, f"{number}."))
         if sum(level.seen for level in self.levels.values()) > seen:
             raise ValueError(f"the levels have seen more than {seen} labels")
         self.totals, self.faded, self.weight, self.seen, self.window = totals, faded, weight, seen, window

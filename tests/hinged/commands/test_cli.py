@@ -113,27 +113,6 @@ def test_a_refusal_of_the_server_gives_one_line(run, table, server):
     assert one_line(result, 1) == "hinged: no such kernel (invalid, kernel magic)"
 
 
-def test_only_given_options_must_match_an_existing_model(run, table, server):
-    configuration = {
-        "kernel": {"type": "rbf", "gamma": 1.0},
-        "C": 5.0,
-        "tol": 0.001,
-        "features": {"type": "dense", "dim": 1},
-    }
-
-    def answer(_method, path, body):
-        if path.endswith("/learn"):
-            return 200, {"results": [{"prediction": 0, "duplicate": False} for _ in body["examples"]]}
-        return 200, {"configuration": configuration, "support_vectors": 1, "duality_gap": None, "metrics": {}}
-
-    server.answer = answer
-    arguments = ["replay", table, "--label", "y", "--url", server.url]
-    result = run(*arguments)
-    assert result.exit_code == 0
-    assert "continuing with the existing model" in result.stdout
-    assert "exists with C = 5.0, not 1.0" in one_line(run(*arguments, "--C", "1"), 1)
-
-
 def test_a_process_of_several_gets_every_setting_that_the_command_line_may_set(monkeypatch):
     given = {"host": "::1", "port": 1, "data_dir": "d", "processes": 2, "followers": 1, "node": "http://a:1"}
     assert given.keys() == {option.name for option in serve.params}

@@ -11,8 +11,9 @@ from hypothesis.extra import numpy as hnp
 from scipy.sparse import csr_matrix
 
 from hinged import Client
-from hinged.client.batch import MEDIA_TYPE, pack
+from hinged.client.batch import pack
 from hinged.frames import encode
+from hinged.operations.base import ROWS_TYPE
 from tests.helpers.http_client import example, refusal
 
 BOUNDED = settings(max_examples=250, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -21,7 +22,7 @@ LABELS = ["sun", "rain", True, 1]
 NAMED = {"features": {"type": "named"}, "kernel": {"type": "rbf", "gamma": 1.0}}
 
 
-def post(ask, model, what, body, media_type=MEDIA_TYPE):
+def post(ask, model, what, body, media_type=ROWS_TYPE):
     return ask("POST", f"{model.path}/{what}", content=body, headers={"content-type": media_type})
 
 

@@ -5,7 +5,8 @@ import random
 
 import pytest
 
-from hinged.client.batch import MEDIA_TYPE, pack
+from hinged.client.batch import pack
+from hinged.operations.base import ROWS_TYPE
 from tests.helpers.http_client import Asking, example, refusal
 from tests.helpers.server import RunningServer
 
@@ -121,7 +122,7 @@ def test_first_examples_that_are_invalid_create_no_model(ask, body, reason):
 
 
 def test_rows_as_bytes_create_no_model_and_the_refusal_says_what_does(ask):
-    rows = {"content": pack([[1.0, 2.0]], ["a"]), "headers": {"content-type": MEDIA_TYPE}}
+    rows = {"content": pack([[1.0, 2.0]], ["a"]), "headers": {"content-type": ROWS_TYPE}}
     for path, name in (("/learn", "default"), ("/models/other/learn", "other")):
         told = refusal(ask("POST", path, **rows), 422, "invalid")["message"]
         remedy = json.loads(told[told.index("{") :])

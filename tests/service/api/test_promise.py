@@ -115,26 +115,6 @@ def test_a_promise_comes_changes_and_goes_by_patch(ask):
         assert "set" not in client.predict(model.name, {"x": [0, 1]})["results"][0]
 
 
-def test_a_late_label_counts_for_the_set_that_was_sent(ask):
-    model = ask.new_model(**BODY, promise=PROMISE)
-    with Client(ask.url) as client:
-        client.learn_rows(model.name, *stream(400))
-        told = examples(150, 5, "late")
-        results = client.predict(model.name, told)["results"]
-        before = client.model(model.name)["metrics"]["promise"]["all"]
-        client.learn_rows(model.name, *stream(300, 6))  # the thresholds move meanwhile
-        middle = client.model(model.name)["metrics"]["promise"]["all"]
-        _, y = stream(150, 5)
-        client.learn(model.name, [{**one, "y": label} for one, label in zip(told, y, strict=True)])
-        after = client.model(model.name)["metrics"]["promise"]["all"]
-    inside = sum(label in result["set"] for result, label in zip(results, y, strict=True))
-    covered = [of["coverage"] * of["examples"] for of in (before, middle, after)]
-    assert after["examples"] - middle["examples"] == 150
-    assert covered[2] - covered[1] == pytest.approx(inside)
-    sizes = after["size"] * after["examples"] - middle["size"] * middle["examples"]
-    assert sizes == pytest.approx(sum(len(result["set"]) for result in results))
-
-
 @pytest.mark.parametrize(
     ("promise", "said"),
     [
@@ -186,6 +166,8 @@ def test_sets_figures_and_waiting_sets_survive_a_kill_and_forgetting_leaves_noth
         assert after["all"]["examples"] == figures["all"]["examples"] + 59
         covered = [of["all"]["coverage"] * of["all"]["examples"] for of in (figures, after)]
         assert covered[1] - covered[0] == pytest.approx(inside)
+        sizes = [of["all"]["size"] * of["all"]["examples"] for of in (figures, after)]
+        assert sizes[1] - sizes[0] == pytest.approx(sum(len(one["set"]) for one in told[1:]))
         client.wait(client.forget("m", "waits-1"))  # a learned example: counts stay, nothing names it
         assert client.model("m")["metrics"]["promise"] == after
     for path in (tmp_path / "data").rglob("*"):

@@ -13,8 +13,6 @@ from tests.helpers.http_client import BASE, Asking, example, refusal
 from tests.helpers.server import RunningServer
 from tests.helpers.states import load_model
 
-RAW = {"kernel": {"type": "rbf"}, "C": 1}
-
 
 def raw(seed, n):
     """Return columns in different units. The column with the smallest numbers determines the class."""

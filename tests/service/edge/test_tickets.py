@@ -13,7 +13,7 @@ from hinged.service.errors import QueueFull
 
 def signing(monkeypatch, at, secret=b"s", most=3, known=(NOBODY_ASKED,)):
     """Return the tickets of a process that begins at the time `at`. The clock then stays at this time."""
-    monkeypatch.setattr(time, "time", lambda: at)
+    monkeypatch.setattr(time, "time_ns", lambda: round(at * 10**9))
     return Tickets(secret, 30.0, most, lambda: known)
 
 
@@ -38,7 +38,7 @@ def test_a_ticket_that_was_altered_or_expired_or_predates_the_process_is_invalid
     assert tickets.redeem(first) is NOBODY_ASKED
     later = signing(monkeypatch, 110.0)  # the new process does not know which tickets were used before
     assert later.redeem(second) is None
-    monkeypatch.setattr(time, "time", lambda: 130.0)
+    monkeypatch.setattr(time, "time_ns", lambda: 130 * 10**9)
     assert tickets.redeem(second) is None
 
 
@@ -52,7 +52,7 @@ def test_parts_of_a_ticket_and_a_key_do_not_make_a_ticket(monkeypatch):
         made = base64.urlsafe_b64encode(bytes.fromhex(key.sha256) + given[start : start + 32]).decode()
         assert tickets.redeem(made) is None
     assert tickets.redeem(tickets.issue(key)) is key
-    monkeypatch.setattr(time, "time", lambda: 200.0)  # no ticket is remembered after it has expired
+    monkeypatch.setattr(time, "time_ns", lambda: 200 * 10**9)  # no ticket is remembered after it has expired
     for _ in range(2):
         assert tickets.redeem(tickets.issue(key)) is key
 
@@ -67,5 +67,5 @@ def test_issued_and_used_tickets_are_limited(monkeypatch):
         other.redeem(given[2])
     assert one.redeem(given[3]) is NOBODY_ASKED
     one.issue(NOBODY_ASKED)  # a ticket that it issued was used, so it may issue another ticket
-    monkeypatch.setattr(time, "time", lambda: 130.0)
+    monkeypatch.setattr(time, "time_ns", lambda: 130 * 10**9)
     assert other.redeem(one.issue(NOBODY_ASKED)) is NOBODY_ASKED

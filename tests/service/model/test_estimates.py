@@ -119,10 +119,7 @@ def test_a_snapshot_and_the_log_after_it_equal_the_whole_log():
     served = worked()
     snapshot, at = served.model.snapshot(), len(served.log)
     served.learn(90, 120)
-    restored = Model.restore("m", snapshot, **SIZES)
-    for event in served.log[at:]:
-        restored.apply(restored.position + 1, decode_event(*event))
-    assert digest_of(restored) == digest_of(served.model)
+    served.restored(snapshot, at)
     again = Wanting(**LASVM, **BUDGET)
     again.apply(*(decode_event(*event) for event in served.log[len(again.log) :]))
     assert digest_of(again.model) == digest_of(served.model)

@@ -62,6 +62,15 @@ class Served:
         first = self.model.learned + 1
         self.apply(ExamplesLearned(first, ids, classes, rows, contents, 0, np.zeros(m, np.uint8)))
 
+    def restored(self, snapshot, at):
+        """Return the model of a snapshot and the log after it, which is the served model."""
+        model = Model.restore("m", snapshot, **SIZES)
+        assert model.snapshot() == snapshot
+        for event in self.log[at:]:
+            model.apply(model.position + 1, decode_event(*event))
+        assert digest_of(model) == digest_of(self.model)
+        return model
+
     def asked(self):
         return {prediction.id: prediction.asked for prediction in self.model.pending}
 
@@ -96,10 +105,7 @@ def test_a_snapshot_and_the_log_after_it_equal_the_whole_log_and_the_log_keeps_n
     assert set(ANSWERS) <= decode(snapshot, SNAPSHOT)[1].keys()
     served.predict(160, 170)
     served.learn(90, 170)
-    restored = Model.restore("m", snapshot, **SIZES)
-    for event in served.log[at:]:
-        restored.apply(restored.position + 1, decode_event(*event))
-    assert digest_of(restored) == digest_of(served.model)
+    served.restored(snapshot, at)
     for kind, payload in served.log:
         assert "asked" not in decode(payload, kind)[1]
 

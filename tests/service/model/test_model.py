@@ -19,7 +19,6 @@ from hinged.service.model.model import Model
 from hinged.service.settings import Settings
 from tests.helpers import models
 from tests.helpers.states import digest_of
-from tests.helpers.worker import predictions_of
 
 SIZES = {"cache_bytes": 2**22, "answers_kept": 1000}
 BASE = {"kernel": {"type": "rbf", "gamma": 0.7}, "C": 10, "features": {"type": "dense", "dim": 2}}
@@ -134,24 +133,6 @@ def test_a_class_is_added_by_an_event_right_before_its_first_example():
         ("class_added", "c"),
         ("learned", 1),
     ]
-
-
-def test_predictions_are_made_right_before_each_example_also_inside_a_micro_batch():
-    examples = [(f"e{k}", x, y) for k, (_, x, y) in enumerate(stream(40))]
-    one_by_one, at_once = new_model(), new_model()
-    answers = []
-    for e in examples:
-        published = one_by_one.published()
-        answers.append(predictions_of(published, to_inputs([e[1]], one_by_one.configuration))[0])
-        learn(one_by_one, [e])
-    learn(at_once, examples)
-    for (given_id, _, _), (label, scores) in zip(examples, answers, strict=True):
-        kept = at_once.answers.find(given_id)
-        if label is None:
-            assert kept.prediction == -1
-        else:
-            assert at_once.labels.labels[kept.prediction] == label
-            assert kept.score == pytest.approx(max(scores.values()), abs=1e-12)
 
 
 def test_a_request_is_taken_or_refused_whole():

@@ -9,10 +9,8 @@ import pytest
 from hinged.frames import decode
 from hinged.service.commands.change import Forget
 from hinged.service.data.configuration import parse_configuration
-from hinged.service.model.events import decode_event
 from hinged.service.model.events.changes import ModelReconfigured
 from hinged.service.model.events.labelling import CandidatesOffered
-from hinged.service.model.model import Model
 from hinged.service.model.novelty import FIRST, HORIZON, RENEWED, SAMPLE, Novelty
 from hinged.service.model.promises.martingale import uniform
 from hinged.service.model.state import SNAPSHOT, ids_of
@@ -125,11 +123,7 @@ def test_a_snapshot_and_the_log_after_it_equal_the_whole_log():
     served.change(novelty=True)
     served.learn(0, 30)
     served.predict(180, 300)
-    restored = Model.restore("m", snapshot, **SIZES)
-    assert restored.snapshot() == snapshot
-    for event in served.log[at:]:
-        restored.apply(restored.position + 1, decode_event(*event))
-    assert digest_of(restored) == digest_of(served.model)
+    restored = served.restored(snapshot, at)
     decided = [model.published().decide(served.rows).novelty.tolist() for model in (restored, served.model)]
     assert decided[0] == decided[1]
 

@@ -359,15 +359,6 @@ def test_a_batch_that_does_not_fit_is_refused(moons):
         stream.solver.learn(stream.rows(stream.X[:2]), np.array([0, 1]), np.arange(2))
 
 
-def test_a_view_stays_true_while_learning_goes_on(moons):
-    stream = Stream(*moons, C=10.0, batch=1).learn(0, 100)
-    view = stream.solver.view()
-    before = view.decision(stream.rows(stream.X))
-    stream.learn(100)
-    stream.solver.finish()
-    assert np.array_equal(view.decision(stream.rows(stream.X)), before)
-
-
 @pytest.mark.parametrize("kernel", ["rbf", "linear"])
 @pytest.mark.parametrize("C", [0.1, 10.0])
 def test_two_labels_of_the_first_point_do_not_prevent_learning(C, kernel):

@@ -9,7 +9,6 @@ from sklearn.svm import SVC
 from sklearn.utils.validation import has_fit_parameter
 
 from hinged.sklearn import (
-    BSCAClassifier,
     ExactSVMClassifier,
     FullSVMClassifier,
     LASVMClassifier,
@@ -136,12 +135,6 @@ def test_an_invalid_sample_weight_is_refused(Estimator, wrong, message):
         with pytest.raises(ValueError, match=message):
             model.fit(X, y, wrong)
         assert np.array_equal(model.decision_function(X), before)
-
-
-def test_extra_steps_refuse_weights():
-    X, y = two_moons(60, seed=8)
-    with pytest.raises(ValueError, match="extra_steps must be 0 where examples have weights of their own"):
-        BSCAClassifier(extra_steps=3).fit(X, y, np.full(60, 2.0))
 
 
 @pytest.mark.long

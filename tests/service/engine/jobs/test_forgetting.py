@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hinged.service.api.changes import routes
+from hinged.service.api import changes
 from hinged.service.commands.change import Configure, Correct, Forget
 from hinged.service.errors import Conflict, Gone, NotFound
 from hinged.service.settings import Settings
@@ -70,7 +70,7 @@ async def test_the_exact_solver_forgets_in_place_and_reaches_the_machine_without
 
 def test_an_answer_does_not_wait_for_a_store_that_erases_slowly(monkeypatch):
     examples = examples_of(3, 20)
-    monkeypatch.setattr(routes, "CHANGE_WAIT_S", 0.05)
+    monkeypatch.setattr(changes, "CHANGE_WAIT_S", 0.05)
     free = threading.Event()
 
     async def scenario(worker, store):
@@ -84,7 +84,7 @@ def test_an_answer_does_not_wait_for_a_store_that_erases_slowly(monkeypatch):
         await worker.learn(learning(worker.model, examples))
 
         async def forget():
-            response = await routes.changed(worker, await worker.change(Forget("s3-4")))
+            response = await changes.changed(worker, await worker.change(Forget("s3-4")))
             return response.status_code, json.loads(response.body)
 
         status, answer = await forget()

@@ -68,10 +68,7 @@ def test_a_snapshot_and_the_log_after_it_equal_the_whole_log(promised):
     served.predict(200, 250)
     served.learn(250, 300)
     served.learn(200, 250)
-    restored = Model.restore("m", snapshot, **SIZES)
-    for event in served.log[at:]:
-        restored.apply(restored.position + 1, decode_event(*event))
-    assert digest_of(restored) == digest_of(served.model)
+    restored = served.restored(snapshot, at)
     assert restored.metrics.figures(LABELS) == served.model.metrics.figures(LABELS)
     again = Promising(**LASVM, promise=promised)
     again.apply(*(decode_event(*event) for event in served.log[len(again.log) :]))
@@ -135,10 +132,7 @@ def test_an_alarm_is_a_fold_of_the_log_and_nothing_without_it_changes():
     snapshot, at = served.model.snapshot(), len(served.log)
     for each in (plain, served):
         each.learn(130, 300)
-    restored = Model.restore("m", snapshot, **SIZES)
-    for event in served.log[at:]:
-        restored.apply(restored.position + 1, decode_event(*event))
-    assert digest_of(restored) == digest_of(served.model)
+    restored = served.restored(snapshot, at)
     assert restored.metrics.alarm.columns() == served.model.metrics.alarm.columns()
     states = [each.model.metrics.state() for each in (plain, served)]
     assert states[1].keys() - states[0].keys() == {

@@ -6,8 +6,6 @@ import pytest
 from hinged.frames import decode
 from hinged.service.data.features.reader import AS_THEY_CAME, Reading
 from hinged.service.data.inputs import Records
-from hinged.service.model.events import decode_event
-from hinged.service.model.model import Model
 from hinged.service.model.novelty import FLAGGED, INPUT_ALARM
 from hinged.service.model.promises.alarm import AT_ONCE
 from hinged.service.model.promises.inputs import FROZEN, InputAlarm
@@ -15,7 +13,7 @@ from hinged.service.model.promises.martingale import Martingale, uniform
 from hinged.service.model.state import SNAPSHOT, ids_of
 from hinged.solvers.core.kernels import make_kernel
 from hinged.solvers.core.rows import rows_from_dense
-from tests.helpers.states import digest_of, refuse_damaged
+from tests.helpers.states import refuse_damaged
 from tests.service.model.test_late import SIZES
 from tests.service.model.test_novelty import LASVM, Novel
 
@@ -182,11 +180,7 @@ def test_a_snapshot_and_the_log_after_it_equal_the_whole_log():
         served.forget("e3")
         served.predict(cut, cut + 3)
         served.learn(cut, 400)
-        restored = Model.restore("m", snapshot, **SIZES)
-        assert restored.snapshot() == snapshot
-        for event in served.log[at:]:
-            restored.apply(restored.position + 1, decode_event(*event))
-        assert digest_of(restored) == digest_of(served.model)
+        restored = served.restored(snapshot, at)
         assert restored.noticed == served.model.noticed
 
 

@@ -10,15 +10,16 @@ from starlette.responses import Response, StreamingResponse
 from typing_extensions import TypedDict
 
 from hinged.operations import SnapshotOperations
+from hinged.operations.base import BINARY
+from hinged.operations.snapshots import LOG_SUFFIX, SUFFIX
 from hinged.service import limits
 from hinged.service.api.openapi import Shape
 from hinged.service.api.serving import Group
-from hinged.service.api.wire import BINARY, SENT, PathWorker, receive_file, registry_of
+from hinged.service.api.wire import SENT, PathWorker, receive_file, registry_of
 from hinged.service.data.answers import Answer
 from hinged.service.data.configuration import shown_configuration
 from hinged.service.data.examples import STRICT
 from hinged.service.edge.middleware import JSON
-from hinged.service.engine.transfer.exports import LOG_SUFFIX, SUFFIX
 from hinged.service.errors import Conflict, StoreUnavailable
 
 Position = Annotated[int, Field(ge=1, lt=2**53)]

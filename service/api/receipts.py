@@ -8,7 +8,7 @@ from fastapi import Query, Request
 
 from hinged.operations import ReceiptOperations
 from hinged.service.api.serving import Group
-from hinged.service.api.snapshots.routes import Position
+from hinged.service.api.snapshots import Position
 from hinged.service.api.wire import PathWorker, registry_of
 from hinged.service.data.answers import Answer
 from hinged.service.engine.worker import Worker
@@ -50,7 +50,7 @@ async def prove(
 
 
 async def _ledger(worker: Worker) -> Ledger:
-    ledger: Ledger | None = await worker.read(lambda model: model.receipts)
+    ledger = await worker.read(lambda model: model.receipts)
     if ledger is None:
         raise Conflict(f'model {worker.name} has no receipts yet: "receipts": true in its configuration begins them')
     return ledger

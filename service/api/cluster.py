@@ -15,12 +15,13 @@ from hinged.service.api.openapi import Shape
 from hinged.service.api.serving import Group
 from hinged.service.api.wire import SENT
 from hinged.service.data.answers import Answer
+from hinged.service.data.examples import STRICT
 from hinged.service.errors import Conflict, StoreUnavailable
 
 group = Group("cluster")
 
 
-@with_config({"extra": "forbid", "strict": True})
+@with_config(STRICT)
 class MoveBody(TypedDict):
     """The address of the server that a model moves to."""
 

@@ -28,6 +28,7 @@ from hinged.service.data.examples import (
     SERVER_ID,
     STRICT,
     Body,
+    CandidateExample,
     PoolBody,
     RankBody,
     Raw,
@@ -41,7 +42,7 @@ from hinged.service.data.examples import (
 from hinged.service.data.features.catalogue import AnyX
 from hinged.service.data.inputs import Inputs, join_long, x_digests
 from hinged.service.data.parts import Configuration
-from hinged.service.data.portions import in_portions, is_long
+from hinged.service.data.portions import parse_portions
 from hinged.service.data.slices import Slices, at_once, sliced, spans
 from hinged.service.errors import (
     Conflict,
@@ -134,8 +135,7 @@ async def offer(model: str, request: Request) -> Response:
 def _read_offer(body: Body, configuration: Configuration, settings: Settings) -> Slices[Offer]:
     offers: list[Offer] = []
 
-    def read_portion(portion: Body) -> Slices[None]:
-        examples = parse_pool(portion, settings.batch_examples_max, configuration.features)
+    def take(_: Body, examples: list[CandidateExample]) -> Slices[None]:
         ids = [example["id"] for example in examples]
         check_ids(ids)
         labels = [example.get("y") for example in examples]
@@ -151,13 +151,7 @@ def _read_offer(body: Body, configuration: Configuration, settings: Settings) ->
         yield
         offers.append(Offer(ids, inputs, x_digests(inputs), labels, shows))
 
-    if is_long(body):
-        rest = yield from in_portions(body, configuration, settings, read_portion)
-        if rest is not None:
-            parse_pool(rest, settings.batch_examples_max, configuration.features)
-    else:
-        at_once(read_portion(body))
-
+    yield from parse_portions(body, configuration, settings, parse_pool, take)
     return Offer(
         [given for offer in offers for given in offer.ids],
         (yield from join_long([offer.inputs for offer in offers])),
@@ -284,11 +278,9 @@ def _read_rank(
     ids: list[str | None] = []
     labels: list[Label | None] = []
     inputs: list[Inputs] = []
-    told: list[RankBody] = []
 
-    def read(portion: Body) -> Slices[None]:
-        told[:] = [parse_rank(portion, settings.batch_examples_max, configuration.features)]
-        examples = told[0]["examples"]
+    def take(_: Body, parsed: RankBody) -> Slices[None]:
+        examples = parsed["examples"]
         given = [example.get("id") for example in examples]
         check_ids(given)
         ids.extend(given)
@@ -296,13 +288,8 @@ def _read_rank(
         yield
         inputs.append(to_inputs([example["x"] for example in examples], configuration))
 
-    if is_long(body):
-        rest = yield from in_portions(body, configuration, settings, read)
-        if rest is not None:
-            told[:] = [parse_rank(rest, settings.batch_examples_max, configuration.features)]
-    else:
-        at_once(read(body))
-    return told[0], ids, (yield from join_long(inputs)), labels
+    told = yield from parse_portions(body, configuration, settings, parse_rank, take)
+    return told, ids, (yield from join_long(inputs)), labels
 
 
 @group.serves(ExampleOperations.suspects)

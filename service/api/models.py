@@ -118,8 +118,7 @@ async def show_thresholds(
     ] = 1.0,
 ) -> Answer:
     """Return what each threshold on the probability of a class would have meant, for a model of two classes."""
-    found: Answer = await worker.read(partial(thresholds_of, wanted=label, beta=beta))
-    return found
+    return await worker.read(partial(thresholds_of, wanted=label, beta=beta))
 
 
 @group.serves(ModelOperations.delete_model, StoreUnavailable)

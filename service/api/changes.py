@@ -128,8 +128,7 @@ async def leave_one_out(worker: PathWorker, request: Request) -> Answer:
 @group.serves(ModelOperations.shadows, tag="challengers")
 async def list_shadows(worker: PathWorker, full: Full = False) -> Answer:
     """List the model and its challengers, each with the metrics of its own predictions."""
-    found: Answer = await worker.read(partial(figures.challengers, full=full))
-    return found
+    return await worker.read(partial(figures.challengers, full=full))
 
 
 @group.serves(ModelOperations.challenge, Conflict, StoreUnavailable, takes=CHANGES, statuses=CHANGED, tag="challengers")

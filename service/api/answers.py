@@ -12,8 +12,8 @@ from typing_extensions import TypedDict
 
 from hinged.answers import ShownExample
 from hinged.operations import ExampleOperations, LabelOperations
-from hinged.service.api.changes.routes import changed
-from hinged.service.api.labels.routes import Name
+from hinged.service.api.changes import changed
+from hinged.service.api.labels import Name
 from hinged.service.api.openapi import Shape
 from hinged.service.api.serving import Group
 from hinged.service.api.wire import SENT, PathWorker, registry_of

@@ -46,8 +46,7 @@ async def add_hook(worker: PathWorker, body: Annotated[NewHook, SENT]) -> Respon
 @group.serves(HookOperations.hooks)
 async def list_hooks(worker: PathWorker) -> Answer:
     """List the hooks of a model, with the number of messages that wait for each, and why the last call failed."""
-    found: Answer = await worker.read(worker.hooks.shown)
-    return found
+    return await worker.read(worker.hooks.shown)
 
 
 @group.serves(HookOperations.remove_hook, StoreUnavailable)

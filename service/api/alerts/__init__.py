@@ -1,1 +1,0 @@
-"""Routes for alerts: list and acknowledge the decisions for a class with a capacity."""

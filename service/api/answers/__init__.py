@@ -1,1 +1,0 @@
-"""Routes for the results of labelling: answers, examples, and the pool's predictions."""

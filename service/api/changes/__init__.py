@@ -1,1 +1,0 @@
-"""Routes that change what was learned: forget, correct, reconfigure, manage challengers, and show jobs."""

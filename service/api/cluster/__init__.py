@@ -1,1 +1,0 @@
-"""Routes for servers that share a store."""

@@ -1,1 +1,0 @@
-"""Routes for labels: the pool, questions and leases, ranking, and suspects."""

@@ -1,1 +1,0 @@
-"""Routes for models: create, list, describe, delete."""

@@ -1,1 +1,0 @@
-"""Routes for receipts: the newest head of a model's tree, and proofs."""
