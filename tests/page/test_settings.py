@@ -249,6 +249,35 @@ def test_suspects_of_a_model_whose_figures_are_known_take_one_request(client, se
     assert found == len(client.suspects("asked", n=100)["suspects"])
 
 
+def test_a_half_filled_part_is_refused_in_the_words_of_its_fields(client, server, tab):
+    client.create_model("half", kernel=KERNEL, C=1, features=FEATURES, costs={"ham": {"spam": 5}, "ask": 1})
+    client.learn("half", examples_of(heaps(20, ["ham", "spam"])))
+    before = client.model("half")["configuration"]
+    page = tab(server.url).open("models/half/watch/settings/capacity", "dialog")
+    limit = page.get_by_role("dialog").get_by_role("group", name="ask")
+    limit.get_by_role("spinbutton", name="most").fill("40")
+    page.get_by_role("dialog").get_by_role("button", name="Change", exact=True).click()
+    per = limit.get_by_role("textbox", name="per")
+    assert per.evaluate("field => field === document.activeElement && field.validity.valueMissing")
+    per.fill("soon")
+    page.keyboard.press("Enter")
+    alert = page.get_by_role("dialog").get_by_role("alert")
+    alert.get_by_text(re.compile('^capacity: "ask": per must be a whole number of "s", "m", "h" or "d"')).wait_for()
+    page.keyboard.press("Escape")
+    for part, field, value, said in (
+        ("half life", "step", "5", "half_life: Input should have either examples or seconds"),
+        ("costs", "spam", "", "costs must name the costs of at least one true class"),
+    ):
+        dialog = change(page, part)
+        dialog.get_by_role("spinbutton", name=field).first.fill(value)
+        dialog.get_by_role("button", name=re.compile("^Change( now)?$")).click()
+        alert.wait_for()
+        assert alert.inner_text().strip() == said
+        page.keyboard.press("Escape")
+        dialog.wait_for(state="detached")
+    assert client.model("half")["configuration"] == before
+
+
 @pytest.mark.parametrize(
     ("name", "usual"), [("C", "0.1 to 100"), ("half life", "250 to 10,000"), ("window", "1,000 to 50,000")]
 )

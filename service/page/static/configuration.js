@@ -3,7 +3,7 @@
 
 import { html, useEffect, useState } from "./vendor/htm-preact.js";
 import { ask, may, path } from "./api.js";
-import { Control, namesOf, plain, sent, spoken, told, words } from "./controls.js";
+import { Control, namesOf, plain, sent, spoken, told, worded, words } from "./controls.js";
 import { announce, Dialog, NAME, Problem } from "./parts.js";
 import { fold } from "./standing.js";
 
@@ -54,7 +54,7 @@ function Edit({ model, name, group, schema, all, classes, before, changed, close
       changed();
       close();
       if (tried) location.hash = fold(model, "challengers"); // otherwise nothing on the screen tells that it was made
-    } catch (caught) { setError(caught); }
+    } catch (caught) { setError(worded(caught)); }
   };
   const now = html`<button class=${group.at_once ? "main" : ""}>${group.at_once ? "Change" : "Change now"}</button>`;
   return html`<${Dialog} title=${`Change ${spoken(name)}`} close=${close}><form class="settings" onSubmit=${save}>
