@@ -6,7 +6,9 @@ import pytest
 
 from hinged import Client
 from hinged.service.edge.keys import create_key
+from tests.helpers.browser import barriers
 from tests.helpers.examples import examples_of, heaps
+from tests.helpers.payments import stream
 from tests.helpers.server import RunningServer, eventually
 
 pytestmark = pytest.mark.long
@@ -276,6 +278,27 @@ def test_a_half_filled_part_is_refused_in_the_words_of_its_fields(client, server
         page.keyboard.press("Escape")
         dialog.wait_for(state="detached")
     assert client.model("half")["configuration"] == before
+
+
+def test_a_change_says_what_it_costs_and_its_job_how_much_time_is_left(client, server, tab):
+    client.create_model("costly", kernel=KERNEL, C=1, features=FEATURES, points_max=2000)
+    for seed in range(60):
+        client.learn_rows("costly", *stream(500, seed))
+    one = tab(server.url, viewport={"width": 320, "height": 800})
+    page = one.open("models/costly/watch/settings/C", "dialog")
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_text("learns the model's 30,000 examples from the log").wait_for()
+    memory = client.model("costly")["memory_bytes"] / 2**20
+    dialog.get_by_text(f"about as much memory as the model ({memory:.1f} MiB)").wait_for()
+    assert barriers(page) == []
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    dialog.get_by_role("spinbutton").fill("50")
+    dialog.get_by_role("button", name="Change now").click()
+    jobs = page.get_by_role("region", name="Jobs")
+    jobs.get_by_text(re.compile("Retraining with the new settings: .* seconds? left at this pace")).wait_for()
+    assert barriers(page) == []
+    jobs.wait_for(state="detached")
+    assert client.model("costly")["configuration"]["C"] == 50
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 import { html, useState } from "./vendor/htm-preact.js";
 import { ask, may, path } from "./api.js";
 import { Example } from "./example.js";
-import { Name, Problem, same, usePolled } from "./parts.js";
+import { LabelName, Problem, same, usePolled } from "./parts.js";
 
 const ANSWERS = 500; // number of newest answers in which the page looks for conflicts
 const SHOWN = 5; // maximum number of conflicts on the page
@@ -40,5 +40,5 @@ export function Conflicts({ model, figures, held, settled }) {
     ${shown.map(({ id, votes, x }) => html`<div key=${id}><p><bdi class="code">${id.slice(0, 60)}</bdi></p>
       <${Example} x=${x} show=${figures.configuration.show} />
       <div class="row">${[...Map.groupBy(votes, (it) => JSON.stringify(it.label)).values()].map((same_label) => html`
-        <button key=${JSON.stringify(same_label[0].label)} onClick=${() => settle(id, same_label[0].label)}><b><${Name} of=${same_label[0].label} cut=${40} /></b> <small>${same_label.map((it) => it.annotator).join(", ").slice(0, 80)}</small></button>`)}</div></div>`)}</section>`;
+        <button key=${JSON.stringify(same_label[0].label)} onClick=${() => settle(id, same_label[0].label)}><b><${LabelName} of=${same_label[0].label} cut=${40} /></b> <small>${same_label.map((it) => it.annotator).join(", ").slice(0, 80)}</small></button>`)}</div></div>`)}</section>`;
 }

@@ -100,7 +100,7 @@ function sinceOf({ curve }, n) {
   return curve.at_ms.length ? new Date(curve.at_ms[Math.max(0, i)]).toLocaleString("en", { dateStyle: "medium", timeStyle: "short" }) : null;
 }
 
-// What a rule would have meant for the n remembered examples. present: the rule to compare its cost with, or null.
+// The meaning of a rule for the n remembered examples. present: the rule to compare its cost with, or null.
 function Meant({ name, n, since, rule, present, alerts, asks }) {
   const decided = Math.round(n * (rule.right + rule.false)), cost = n * rule.cost, less = present && times(n * present.cost - cost);
   return html`Of the last ${plural(Math.round(n), "labelled example")}${since && `, learned since ${since},`} the model would have ${alerts ? html`raised ${plural(decided, "alert")} of <bdi>${name}</bdi>` : html`decided <bdi>${name}</bdi> ${plural(decided, "time")}`},
