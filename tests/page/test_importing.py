@@ -193,6 +193,7 @@ def test_without_a_label_all_rows_go_to_the_pool_and_columns_are_left_out(client
     page.get_by_text("No column is the label").wait_for()
     page.get_by_role("button", name="Send the rows").click()
     page.get_by_text("30 to the pool").wait_for()
+    page.get_by_role("list", name="Next steps").get_by_role("link").first.get_by_text("Label 30 questions").wait_for()
     page.get_by_text("1 refused").wait_for()
     candidates = client.candidates("plain", n=5)
     assert candidates["size"] == 30

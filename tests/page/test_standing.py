@@ -265,3 +265,8 @@ def test_many_suspects_are_noise_and_come_after_the_other_steps(client, server, 
     state.get_by_role("link", name="Check more than 100 labels").wait_for()
     steps = state.get_by_role("link").all_inner_texts()
     assert steps == ["Predict or add a file", "Check more than 100 labels", "Use it by code"]
+    listed = state.page.evaluate(
+        """async () => (await import("./ui/standing.js"))
+          .attention([{model: "noisy"}, {model: "clean"}], {noisy: 101, clean: 100}).map((it) => it.text)"""
+    )
+    assert listed == ["contradicts 100 labels that it learned"]  # the start lists only what needs somebody

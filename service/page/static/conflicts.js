@@ -36,7 +36,7 @@ export function Conflicts({ model, figures, held, settled }) {
   };
   const shown = found?.filter(({ id }) => !gone.includes(id)) ?? [];
   return (shown.length > 0 || (wanted && (error ?? problem))) && html`<section class="card" aria-label="Conflicts"><h2>Annotators disagree</h2>
-    <p class="soft">Choose the label from which the model learns.</p><${Problem} error=${error ?? problem} />
+    <p class="soft">Choose the label from which the model learns.${figures.pool.conflicts > SHOWN && ` Here are ${SHOWN} of them; more follow as you settle these.`}</p><${Problem} error=${error ?? problem} />
     ${shown.map(({ id, votes, x }) => html`<div key=${id}><p><bdi class="code">${id.slice(0, 60)}</bdi></p>
       <${Example} x=${x} show=${figures.configuration.show} />
       <div class="row">${[...Map.groupBy(votes, (it) => JSON.stringify(it.label)).values()].map((same_label) => html`

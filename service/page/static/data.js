@@ -138,13 +138,14 @@ function Plan({ chosen, model, take, close }) {
 }
 
 // The state of a model after the rows were sent, and the next steps.
-function Outcome({ model }) {
+// The state of a model after an upload, and the next steps. asks: whether the upload brought questions and no label.
+function Outcome({ model, asks }) {
   const [figures] = usePolled(() => ask("GET", `models/${path(model)}`), FIGURES_MS, [model]); // the figures may lag behind the rows
   if (!figures) return null;
-  const said = standing({ figures });
+  const said = standing({ figures }), { size } = figures.pool;
+  const see = [link(model), figures.examples ? "See what it learned" : "See the model"], label = [link(model, "label"), size > 0 && `Label ${plural(size, "question")}`];
   return html`<p><b>${said.first}</b>${[said.more, ...said.rest].join("; ")}.</p>
-    <ul class="steps" aria-label="Next steps"><li><a class="button main" href=${link(model)}>${figures.examples ? "See what it learned" : "See the model"}</a></li>
-    ${figures.pool.size > 0 && html`<li><a class="button" href=${link(model, "label")}>Label ${plural(figures.pool.size, "question")}</a></li>`}</ul>`;
+    <ul class="steps" aria-label="Next steps">${(asks ? [label, see] : [see, label]).map(([href, text], i) => text && html`<li key=${href}><a class=${`button ${i ? "" : "main"}`} href=${href}>${text}</a></li>`)}</ul>`;
 }
 
 // The names of a count of rows, each with its number, the most frequent first.
@@ -190,7 +191,7 @@ function Progress({ upload }) {
       ${upload.questions > 0 && html`<a class="button" href=${link(upload.model, "label")}>Label ${plural(upload.questions, "question")}</a>`}</p>`}
     <${Problem} error=${upload.error ?? upload.away} />
     <${Warnings} of=${upload.warnings ?? []} />
-    ${state === "done" && !upload.answered && html`<${Outcome} model=${upload.model} />`}
+    ${state === "done" && !upload.answered && html`<${Outcome} model=${upload.model} asks=${upload.offered > 0 && !upload.learned} />`}
     <${Lacking} labels=${upload.lacking} />
     ${upload.outside.size > 0 && html`<p>Outside of what the model has learned: <${Listed} of=${counted(upload.outside)} />.</p>`}
     ${upload.refused.length > 0 && html`<p><button onClick=${() => save("refused.jsonl", upload.refusedFile())}>Save the refused rows</button></p>

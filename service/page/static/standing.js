@@ -9,6 +9,7 @@ const DAY_MS = 86_400_000;
 const CURVE_WINDOW = 1000; // number of examples in the window of a point on a curve
 const GAIN_MIN = 50; // minimum number of examples before a half whose accuracy the page compares
 const LITTLE = 0.001; // gain of accuracy by a hundred examples below which the page says that more examples gain little
+const RARE = 0.1; // share of examples below which the page says how well a class is ranked
 const Z = 1.96; // standard deviations of a 95 % interval
 
 const ANSWERS = new Set(["promoted", "reconfigured"]); // events by which people answer a drift
@@ -112,7 +113,7 @@ export function standing({ figures, history, suspects }) {
     rest.push(`${word} a ${past.word} ago (${percent(past.accuracy)})`);
   }
   for (const [name, { long }] of Object.entries(metrics.classes ?? {})) {
-    if (typeof long?.recall_at_1_percent === "number" && name !== shownLabel(usual?.label)) rest.push(`the highest-scored 1 % of examples contains ${percent(long.recall_at_1_percent, 0)} of ${named(name)}`);
+    if (typeof long?.recall_at_1_percent === "number" && long.share < RARE && name !== shownLabel(usual?.label)) rest.push(`the highest-scored 1 % of examples contains ${percent(long.recall_at_1_percent, 0)} of ${named(name)}`);
   }
   if (decisions?.examples) {
     const [simple, cost] = Object.entries(decisions.always).sort((a, b) => a[1] - b[1])[0] ?? [];
@@ -164,7 +165,7 @@ export const fold = (model, name) => `${link(model, "watch")}/${name}`;
 export const form = (model, part) => `${fold(model, "settings")}/${part}`;
 
 // The models of an overview that need somebody, the most urgent first: {model, text, href}. suspects: the number of
-// suspects by model.
+// suspects by model; of many, most are noise, and need nobody.
 export function attention(models, suspects) {
   const found = [], later = [];
   for (const it of models) {
@@ -175,7 +176,7 @@ export function attention(models, suspects) {
     if (it.drifted) add("has a higher error rate than before (drift)", fold(model, "happened"));
     if (it.queue > FULL * it.queue_max) add(`has a full queue: ${count(it.queue)} of ${count(it.queue_max)} examples wait`, fold(model, "machine"));
     if (it.conflicts && may("writer")) add(`has ${plural(it.conflicts, "conflict")}: annotators disagree`, link(model, "label"));
-    if (suspects[model]) later.push({ model, text: `contradicts ${suspectLabels(suspects[model])} that it learned`, href: link(model, "suspects") });
+    if (suspects[model] && suspects[model] <= SUSPECTS_MAX) later.push({ model, text: `contradicts ${plural(suspects[model], "label")} that it learned`, href: link(model, "suspects") });
   }
   return [...found, ...later];
 }

@@ -100,7 +100,7 @@ function Suspect({ model, suspect, figures, settle, acts }) {
     <div><h2><bdi class="code">${suspect.id.slice(0, 100)}</bdi></h2>
       ${x === undefined ? html`<p class="waiting">Loading…</p>` : html`<${Example} x=${x} show=${show} side=${160} most=${12} />`}</div>
     <div><p>The label is <b><${LabelName} of=${suspect.label} /></b>. The model predicts <b><${LabelName} of=${suspect.prediction} /></b>
-        <span class="soft"> (margin ${figure(suspect.margin)}${suspect.reason === "set aside" ? ", set aside by the ramp loss" : ""})</span>.</p>
+        <span class="soft"> (margin ${figure(suspect.margin)}${suspect.reason === "set aside" ? ", and the model sets the label aside" : ""})</span>.</p>
       <${Problem} error=${error ?? missing ?? unsaid} />
       <div class="row"><button onClick=${keep}>Keep <b><${LabelName} of=${suspect.label} cut=${30} /></b><${Key} of="keep" active=${active} /></button>
         ${differs && html`<button onClick=${change}>Change to <b><${LabelName} of=${suspect.prediction} cut=${30} /></b><${Key} of="change" active=${active} /></button>`}
