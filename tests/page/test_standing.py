@@ -257,6 +257,18 @@ def test_the_chart_shows_the_figure_of_the_goal_beside_its_baseline(client, serv
 
 
 @pytest.mark.long
+def test_a_model_of_few_labels_asks_for_more_labels_and_not_for_costs(client, server, tab):
+    client.create_model("few", **BODY)
+    client.learn("few", [{"x": [0, k], "y": "ham" if k % 2 else "spam"} for k in range(14)])
+    client.offer("few", [{"id": "c", "x": [1, 1]}])
+    state = tab(server.url).open("models/few", ".chart canvas").get_by_role("region", name="State")
+    state.get_by_text("no better than always guessing").wait_for()
+    steps = state.get_by_role("link").all_inner_texts()
+    assert steps[0] == "Label 1 question"
+    assert "Say what each error costs" not in steps
+
+
+@pytest.mark.long
 def test_many_suspects_are_noise_and_come_after_the_other_steps(client, server, tab):
     client.create_model("noisy", **BODY)
     client.learn_rows("noisy", *stream(1500))

@@ -8,6 +8,7 @@ const AGES = [["week", 7], ["day", 1]]; // words and days of the comparisons wit
 const DAY_MS = 86_400_000;
 const CURVE_WINDOW = 1000; // number of examples in the window of a point on a curve
 const GAIN_MIN = 50; // minimum number of examples before a half whose accuracy the page compares
+const JUDGED_MIN = 100; // minimum number of predictions before the page says that costs would help a model that errs much
 const LITTLE = 0.001; // gain of accuracy by a hundred examples below which the page says that more examples gain little
 const RARE = 0.1; // share of examples below which the page says how well a class is ranked
 const Z = 1.96; // standard deviations of a 95 % interval
@@ -149,7 +150,7 @@ export function steps({ model, figures, suspects, shadows }) {
   if (pool.conflicts) add("writer", `Settle ${plural(pool.conflicts, "conflict")} of annotators`, link(model, "label"));
   if (!examples) add("writer", "Bring data from a file", link(model, "data"));
   if (pool.size) add("annotator", `Label ${plural(pool.size, "question")}`, link(model, "label"));
-  if ((!beatsUsual(metrics) || metrics.warning) && !configuration.costs) add("admin", "Say what each error costs", form(model, "costs"));
+  if ((metrics.warning || (metrics.window.examples >= JUDGED_MIN && !beatsUsual(metrics))) && !configuration.costs) add("admin", "Say what each error costs", form(model, "costs"));
   const check = () => suspects && add("writer", `Check ${suspectLabels(suspects)}`, link(model, "suspects")), noisy = suspects > SUSPECTS_MAX; // of many, most are noise
   if (!noisy) check();
   if (examples) add("writer", "Predict or add a file", link(model, "data"));
