@@ -260,9 +260,12 @@ def test_the_chart_shows_the_figure_of_the_goal_beside_its_baseline(client, serv
 def test_a_model_of_few_labels_asks_for_more_labels_and_not_for_costs(client, server, tab):
     client.create_model("few", **BODY)
     client.learn("few", [{"x": [0, k], "y": "ham" if k % 2 else "spam"} for k in range(14)])
-    client.offer("few", [{"id": "c", "x": [1, 1]}])
+    client.offer("few", [{"id": f"c{k}", "x": [1, k]} for k in range(31)])
+    for question in client.query("few", n=30, strategy="active", annotator="ann")["queries"]:
+        client.learn("few", [{"id": question["id"], "y": "ham", "lease": question["lease"]}])
     state = tab(server.url).open("models/few", ".chart canvas").get_by_role("region", name="State")
-    state.get_by_text("no better than always guessing").wait_for()
+    state.get_by_text("; no better than always guessing").wait_for()
+    state.get_by_text("; most predictions were for questions that the model found hard").wait_for()
     steps = state.get_by_role("link").all_inner_texts()
     assert steps[0] == "Label 1 question"
     assert "Say what each error costs" not in steps

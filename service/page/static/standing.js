@@ -106,6 +106,7 @@ export function standing({ figures, history, suspects }) {
   if (!examples) return { first: novelty?.seen ? `${count(novelty.seen)} x seen, and no label learned yet` : "This model has learned nothing yet", more: "", rest: also };
   if (window.accuracy === null) return { first: `${plural(examples, "example")} learned`, more: ", and no prediction to judge yet", rest: also };
   const rest = figures.configuration?.goal === "balanced" ? [`in ${percent(window.balanced_accuracy)} if each class counts the same`] : [], usual = usualClass(metrics.confusion), past = history && earlier(history);
+  if (2 * (metrics.sources?.queried?.predicted ?? 0) > metrics.predicted) rest.push("most predictions were for questions that the model found hard");
   if (usual) rest.push(beatsUsual(metrics) ? `always guessing ${quoted(usual.label)} would be right in ${percent(usual.share)}` : `no better than always guessing ${quoted(usual.label)} (${percent(usual.share)})`);
   const rare = rarest(metrics.confusion);
   if (usual && rare && !beatsUsual(metrics)) rest.push(`it finds ${count(rare.found)} of ${count(rare.examples)} examples of ${quoted(rare.label)}`);
