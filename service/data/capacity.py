@@ -72,7 +72,7 @@ CapacityPart = Annotated[dict[str, DecisionLimit] | None, BeforeValidator(_check
 def check_capacity(capacity: Mapping[str, Any], costs: Mapping[str, Any] | None, classes: Sequence[str] | None) -> None:
     """Raise Invalid if a capacity does not fit the costs or the names of the declared classes."""
     if costs is None:
-        raise Invalid("capacity needs costs, got none; set both, or set both to null")
+        raise Invalid("capacity needs costs, got none; set both, or neither")
     if ASK in capacity and ASK not in costs:
         raise Invalid(f'capacity limits "{ASK}", but the costs have no "{ASK}"')
     if classes is not None and not set(classes) - capacity.keys():

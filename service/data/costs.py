@@ -36,7 +36,7 @@ def _checked(value: Any) -> Any:
     if value is None:
         return None
     if not isinstance(value, dict) or not value.keys() - {ASK}:
-        raise _refused('costs must be an object of true classes, such as {"fraud": {"ok": 50}, "ask": 2}')
+        raise _refused('costs must name the costs of at least one true class, such as {"fraud": {"ok": 50}, "ask": 2}')
     found: dict[str, Any] = {}
     for truth, row in value.items():
         if truth == ASK:

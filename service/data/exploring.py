@@ -48,7 +48,7 @@ def check_explore(
     limited: the decisions with a capacity. weighs: whether the solver takes weights of examples.
     """
     if costs is None:
-        raise Invalid("explore needs costs, got none; set both, or set both to null")
+        raise Invalid("explore needs costs, got none; set both, or neither")
     if ASK in explore:
         raise Invalid(f'explore takes classes, got "{ASK}": the label of a question comes in any case')
     if both := sorted(explore.keys() & set(limited)):

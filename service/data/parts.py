@@ -175,7 +175,10 @@ class Labelling(Part):
     pending_s: float = Field(86_400.0, gt=0, le=1e9, description="seconds that a prediction waits for its label")
     pending_durable: bool = Field(False, description="whether a prediction that waits is on disk before it is answered")
     guide: str | None = Field(
-        None, max_length=5000, description="instructions for annotators, which they read beside each question"
+        None,
+        max_length=5000,
+        description="instructions for annotators, which they read beside each question; a line that begins with a "
+        "label and a colon describes the label",
     )
 
 

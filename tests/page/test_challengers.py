@@ -55,6 +55,26 @@ def test_a_new_challenger_is_shown_before_it_learns_and_after_a_reload(client, s
         assert curve["accuracy"][-1] == figures["metrics"]["accuracy_window"]
 
 
+def test_the_chart_has_the_whole_curve_of_a_challenger_made_while_the_page_is_open(client, server, tab):
+    model = taught(client, "whole-curve", 0)
+    for k in range(6):
+        client.learn(model, examples_of(heaps(50, ["ham", "spam"], seed=k), f"e{k}-"))
+    one = tab(server.url)
+    page = one.open(f"models/{model}", ".chart canvas")
+    page.get_by_text("300 examples learned").wait_for()
+    challenge(one, "softer", "0.1")
+    chart = page.get_by_role("region", name="Champion and challengers", exact=True)
+    chart.get_by_text("Show as a table").click()
+    rows = chart.locator("tbody tr")
+    rows.first.wait_for()
+    eventually(lambda: not client.model(model)["jobs"])
+    curve = client.history(model)["shadows"]["softer"]
+    expected = {str(n): f"{100 * v:.1f} %" for n, v in zip(curve["examples"], curve["accuracy"], strict=True) if v}
+    assert len(expected) > 3
+    drawn = (row.split("\t") for row in rows.all_inner_texts())
+    assert {n: rival.strip() for n, _, rival in drawn if n in expected} == expected
+
+
 def test_cards_keep_their_order_while_jobs_and_challengers_come_and_go(client, server, tab):
     """The card of a job is between the figures and the charts until the job ends."""
     model = taught(client, "ordered", 300)

@@ -29,9 +29,17 @@ def cells(page, rule):
     return [float(text.replace(",", "")) for text in row.get_by_role("cell").all_inner_texts()]
 
 
-def expected(rule, *, asks=False):
+def expected(found, rule, *, asks=False):
+    """Return the figures of a rule over the remembered examples, as `cells` returns them."""
     parts = [rule["right"] + rule["false"], rule["right"], rule["missed"], *([rule["asked"]] if asks else [])]
-    return [pytest.approx(rule["cost"], rel=1e-3), *(pytest.approx(1000 * part, abs=0.06) for part in parts)]
+    return [pytest.approx(rule["cost"], rel=1e-3), *(pytest.approx(found["examples"] * v, abs=0.51) for v in parts)]
+
+
+def told(page):
+    """Return the numbers of the sentence about the chosen threshold, without the time in it."""
+    text = page.locator(".meant").inner_text()
+    before, _, after = text.partition(", learned since ")
+    return [float(number) for number in re.findall(r"[0-9]+(?:\.[0-9]+)?", before + after[after.index(" the model") :])]
 
 
 def at(curve, threshold):
@@ -48,16 +56,39 @@ def test_the_slider_says_what_each_threshold_would_have_meant(client, server, ta
     assert slider.get_attribute("aria-valuetext") == "50 %, costs 1 : 1"
     found = client.thresholds(payments)
     for rule, name in (("present rule", "present"), ("always ok", "never"), ("always fraud", "always")):
-        assert cells(page, rule) == expected(found["rules"][name])
+        assert cells(page, rule) == expected(found, found["rules"][name])
     curve = found["curve"]
     best = curve["threshold"][curve["cost"].index(min(curve["cost"]))]
-    assert cells(page, "best threshold") == expected(at(curve, best))
+    assert cells(page, "best threshold") == expected(found, at(curve, best))
     slider.fill(str(found["curve"]["threshold"].index(0.1)))
     page.get_by_text("This threshold corresponds to costs 1 : 9: a missed fraud costs 9 times as much").wait_for()
-    assert cells(page, "chosen threshold") == expected(at(found["curve"], 0.1))
+    assert cells(page, "chosen threshold") == expected(found, at(found["curve"], 0.1))
     page.get_by_label("Class with the threshold").select_option("ok")
     page.get_by_text("a missed ok costs as much as a false one").wait_for()
-    assert cells(page, "always ok") == expected(client.thresholds(payments, label="ok")["rules"]["always"])
+    of_ok = client.thresholds(payments, label="ok")
+    assert cells(page, "always ok") == expected(of_ok, of_ok["rules"]["always"])
+    assert barriers(page) == []
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+def test_a_dragged_threshold_is_told_in_words_with_its_cost_beside_the_present_rule(client, server, tab):
+    limits = {"fraud": {"most": 40, "per": "1d"}}
+    client.create_model("told", **BODY, costs=COSTS, capacity=limits)
+    client.learn_rows("told", *stream(300, share=0.2))
+    page = tab(server.url, viewport={"width": 320, "height": 800}).open("models/told/decide", ".meant")
+    found = client.thresholds("told")
+    n, present, chosen = found["examples"], found["rules"]["present"], at(found["curve"], 0.6)
+
+    def meant(rule):
+        parts = [rule["right"] + rule["false"], rule["right"], rule["missed"], rule["asked"], rule["cost"]]
+        return [round(n), *(pytest.approx(n * part, rel=0.006, abs=0.51) for part in parts)]
+
+    assert told(page) == meant(present)
+    page.get_by_label("from a probability of").fill(str(found["curve"]["threshold"].index(0.6)))
+    page.get_by_text("more than the present rule").wait_for()
+    assert told(page) == [*meant(chosen), pytest.approx(n * (chosen["cost"] - present["cost"]), rel=0.006)]
+    sentence = page.locator(".meant").inner_text()
+    assert re.search(r"learned since [A-Z][a-z]{2} \d+, \d{4}, .* raised [\d,]+ alerts? of fraud", sentence)
     assert barriers(page) == []
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
@@ -75,7 +106,8 @@ def test_costs_are_set_from_a_threshold_by_the_keyboard_alone(client, server, ta
     eventually(lambda: client.model(payments)["configuration"].get("costs") == costs)
     page.get_by_text("This is the present threshold.").wait_for()
     assert page.evaluate("document.activeElement.id") == "threshold"
-    assert cells(page, "present rule") == expected(client.thresholds(payments)["rules"]["present"])
+    found = client.thresholds(payments)
+    assert cells(page, "present rule") == expected(found, found["rules"]["present"])
     assert page.get_by_role("button", name="Use these costs").is_disabled()
 
 
@@ -85,11 +117,11 @@ def test_other_costs_stay_when_a_threshold_sets_the_cost_of_a_missed_example(cli
     page = tab(server.url).open("models/asking/decide", ".chart canvas")
     page.get_by_text("a missed fraud costs 50, a false one 10, a person's look 2").wait_for()
     found = client.thresholds("asking")
-    assert cells(page, "present rule") == expected(found["rules"]["present"], asks=True)
+    assert cells(page, "present rule") == expected(found, found["rules"]["present"], asks=True)
     assert cells(page, "always ask")[0] == 2
     page.get_by_text("Around the threshold the model asks a person, whose look costs 2.").wait_for()
     page.get_by_label("from a probability of").fill(str(found["curve"]["threshold"].index(0.25)))
-    assert cells(page, "chosen threshold") == expected(at(found["curve"], 0.25), asks=True)
+    assert cells(page, "chosen threshold") == expected(found, at(found["curve"], 0.25), asks=True)
     page.get_by_role("button", name="Use these costs").click()
     wanted = {"fraud": {"ok": 30}, "ok": {"fraud": 10}, "ask": 2}
     eventually(lambda: client.model("asking")["configuration"]["costs"] == wanted)

@@ -182,6 +182,20 @@ def test_a_table_becomes_a_model_in_the_background_and_a_second_import_adds_noth
     assert client.model("flowers")["examples"] == 445
 
 
+def test_a_click_on_a_narrow_phone_says_that_the_guessed_label_is_none(client, server, tab, tmp_path):
+    path = tmp_path / "unlabelled.csv"
+    path.write_text("size,country\n" + "".join(f"{k},{'de' if k % 3 else 'fr'}\n" for k in range(30)))
+    page = tab(server.url, viewport={"width": 320, "height": 700}).open("data", ".drop")
+    page.set_input_files("input[type=file]", path)
+    page.get_by_text("The label is country: de, fr.").wait_for()
+    assert page.evaluate("document.documentElement.scrollWidth") == 320
+    assert barriers(page) == []
+    page.get_by_role("button", name="It is no label").click()
+    page.get_by_role("button", name="Send the rows to the pool").click()
+    page.get_by_role("link", name="Label 30 questions").wait_for()
+    assert client.model("unlabelled")["examples"] == 0
+
+
 def test_without_a_label_all_rows_go_to_the_pool_and_columns_are_left_out(client, server, tab, tmp_path):
     path = tmp_path / "plain.jsonl"
     path.write_text("".join(json.dumps({"a": k, "b": f"t{k % 3}", "secret": "s"}) + "\n" for k in range(30)) + "no\n")
@@ -193,6 +207,7 @@ def test_without_a_label_all_rows_go_to_the_pool_and_columns_are_left_out(client
     page.get_by_text("No column is the label").wait_for()
     page.get_by_role("button", name="Send the rows").click()
     page.get_by_text("30 to the pool").wait_for()
+    page.get_by_role("list", name="Next steps").get_by_role("link").first.get_by_text("Label 30 questions").wait_for()
     page.get_by_text("1 refused").wait_for()
     candidates = client.candidates("plain", n=5)
     assert candidates["size"] == 30

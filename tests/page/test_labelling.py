@@ -67,6 +67,30 @@ def test_an_admin_writes_a_guide_that_annotators_read_beside_each_question(clien
     assert "guide" not in client.model(model)["configuration"].get("labels", {})
 
 
+def test_a_line_of_the_guide_describes_a_label_on_its_button(client, server, tab):
+    guide = "Read the whole mail.\nspam: sells something\n1: the integer"
+    model = pool(client, labels={"guide": guide}, classes=["ham", "spam", 1, "1"])
+    page = tab(server.url, viewport={"width": 320, "height": 800}).label(model, "ann")
+    buttons = page.get_by_role("group", name="Answers").get_by_role("button")
+    found = {each.locator("bdi").first.inner_text(): each.locator("small").all_inner_texts() for each in buttons.all()}
+    assert found == {"ham": [], "spam": ["sells something"], "1": ["the integer"], '"1"': []}
+    assert barriers(page) == []
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    page.get_by_role("button", name="Edit the guide").click()
+    page.get_by_role("dialog").get_by_text("ham: what it is").wait_for()
+
+
+def test_the_name_of_a_long_text_is_no_heading_that_skips_a_level(client, server, tab):
+    client.create_model("long-text", kernel={"type": "linear"}, C=1, features={"type": "named"})
+    text = "a text that is long enough to stand above the table of the other features of x"
+    client.learn("long-text", [{"x": {"subject": "s", "text": text, "n": 1.0}, "y": y} for y in ("ham", "spam")])
+    client.offer("long-text", [{"id": "c", "x": {"subject": "t", "text": text, "n": 2.0}}])
+    page = tab(server.url).label("long-text", "ann")
+    page.get_by_role("group", name="text").wait_for()
+    names = page.evaluate("[...document.querySelectorAll('main :is(h1, h2, h3, h4)')].map((it) => it.tagName)")
+    assert all(int(after[1]) <= int(before[1]) + 1 for before, after in itertools.pairwise(names)), names
+
+
 @pytest.mark.long
 def test_two_annotators_label_thirty_each_with_keys_and_no_question_is_shown_twice(client, server, tab):
     model = pool(client)
@@ -282,7 +306,7 @@ def test_labelling_goes_on_while_a_changed_answer_retrains_the_model(client, ser
     page.locator(".question.again").wait_for()
     page.keyboard.press("2")
     page.locator(".question.again").wait_for(state="detached")  # at once, before the model is retrained
-    page.get_by_text("Retraining the model with your change").wait_for()
+    page.get_by_text("Retraining with a corrected label").wait_for()
     shown = [one.answer("1") for _ in range(3)]
     one.hears("The model is retrained")
     sent(one)

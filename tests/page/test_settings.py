@@ -6,7 +6,9 @@ import pytest
 
 from hinged import Client
 from hinged.service.edge.keys import create_key
+from tests.helpers.browser import barriers
 from tests.helpers.examples import examples_of, heaps
+from tests.helpers.payments import stream
 from tests.helpers.server import RunningServer, eventually
 
 pytestmark = pytest.mark.long
@@ -247,6 +249,56 @@ def test_suspects_of_a_model_whose_figures_are_known_take_one_request(client, se
     )
     assert asked == ["/models/asked/suspects"]
     assert found == len(client.suspects("asked", n=100)["suspects"])
+
+
+def test_a_half_filled_part_is_refused_in_the_words_of_its_fields(client, server, tab):
+    client.create_model("half", kernel=KERNEL, C=1, features=FEATURES, costs={"ham": {"spam": 5}, "ask": 1})
+    client.learn("half", examples_of(heaps(20, ["ham", "spam"])))
+    before = client.model("half")["configuration"]
+    page = tab(server.url).open("models/half/watch/settings/capacity", "dialog")
+    limit = page.get_by_role("dialog").get_by_role("group", name="ask")
+    limit.get_by_role("spinbutton", name="most").fill("40")
+    page.get_by_role("dialog").get_by_role("button", name="Change", exact=True).click()
+    per = limit.get_by_role("textbox", name="per")
+    assert per.evaluate("field => field === document.activeElement && field.validity.valueMissing")
+    per.fill("soon")
+    page.keyboard.press("Enter")
+    alert = page.get_by_role("dialog").get_by_role("alert")
+    alert.get_by_text(re.compile('^capacity: "ask": per must be a whole number of "s", "m", "h" or "d"')).wait_for()
+    page.keyboard.press("Escape")
+    for part, field, value, said in (
+        ("half life", "step", "5", "half_life: Input should have either examples or seconds"),
+        ("costs", "spam", "", "costs must name the costs of at least one true class"),
+    ):
+        dialog = change(page, part)
+        dialog.get_by_role("spinbutton", name=field).first.fill(value)
+        dialog.get_by_role("button", name=re.compile("^Change( now)?$")).click()
+        alert.wait_for()
+        assert alert.inner_text().strip() == said
+        page.keyboard.press("Escape")
+        dialog.wait_for(state="detached")
+    assert client.model("half")["configuration"] == before
+
+
+def test_a_change_says_what_it_costs_and_its_job_how_much_time_is_left(client, server, tab):
+    client.create_model("costly", kernel=KERNEL, C=1, features=FEATURES, points_max=2000)
+    for seed in range(60):
+        client.learn_rows("costly", *stream(500, seed))
+    one = tab(server.url, viewport={"width": 320, "height": 800})
+    page = one.open("models/costly/watch/settings/C", "dialog")
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_text("learns the model's 30,000 examples from the log").wait_for()
+    memory = client.model("costly")["memory_bytes"] / 2**20
+    dialog.get_by_text(f"about as much memory as the model ({memory:.1f} MiB)").wait_for()
+    assert barriers(page) == []
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    dialog.get_by_role("spinbutton").fill("50")
+    dialog.get_by_role("button", name="Change now").click()
+    jobs = page.get_by_role("region", name="Jobs")
+    jobs.get_by_text(re.compile("Retraining with the new settings: .* seconds? left at this pace")).wait_for()
+    assert barriers(page) == []
+    jobs.wait_for(state="detached")
+    assert client.model("costly")["configuration"]["C"] == 50
 
 
 @pytest.mark.parametrize(

@@ -257,6 +257,21 @@ def test_the_chart_shows_the_figure_of_the_goal_beside_its_baseline(client, serv
 
 
 @pytest.mark.long
+def test_a_model_of_few_labels_asks_for_more_labels_and_not_for_costs(client, server, tab):
+    client.create_model("few", **BODY)
+    client.learn("few", [{"x": [0, k], "y": "ham" if k % 2 else "spam"} for k in range(14)])
+    client.offer("few", [{"id": f"c{k}", "x": [1, k]} for k in range(31)])
+    for question in client.query("few", n=30, strategy="active", annotator="ann")["queries"]:
+        client.learn("few", [{"id": question["id"], "y": "ham", "lease": question["lease"]}])
+    state = tab(server.url).open("models/few", ".chart canvas").get_by_role("region", name="State")
+    state.get_by_text("; no better than always guessing").wait_for()
+    state.get_by_text("; most predictions were for questions that the model found hard").wait_for()
+    steps = state.get_by_role("link").all_inner_texts()
+    assert steps[0] == "Label 1 question"
+    assert "Say what each error costs" not in steps
+
+
+@pytest.mark.long
 def test_many_suspects_are_noise_and_come_after_the_other_steps(client, server, tab):
     client.create_model("noisy", **BODY)
     client.learn_rows("noisy", *stream(1500))
@@ -265,3 +280,8 @@ def test_many_suspects_are_noise_and_come_after_the_other_steps(client, server, 
     state.get_by_role("link", name="Check more than 100 labels").wait_for()
     steps = state.get_by_role("link").all_inner_texts()
     assert steps == ["Predict or add a file", "Check more than 100 labels", "Use it by code"]
+    listed = state.page.evaluate(
+        """async () => (await import("./ui/standing.js"))
+          .attention([{model: "noisy"}, {model: "clean"}], {noisy: 101, clean: 100}).map((it) => it.text)"""
+    )
+    assert listed == ["contradicts 100 labels that it learned"]  # the start lists only what needs somebody

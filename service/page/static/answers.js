@@ -5,7 +5,7 @@
 import { html, useRef, useState } from "./vendor/htm-preact.js";
 import { ask, may, path, who } from "./api.js";
 import { Example } from "./example.js";
-import { announce, count, forgotten, Name, percent, Problem, usePolled } from "./parts.js";
+import { announce, count, forgotten, LabelName, Name, percent, Problem, usePolled } from "./parts.js";
 
 const PICTURES = 12; // number of newest answers with a picture; each picture needs a request
 const PAIRS = 10; // maximum number of pairs of annotators shown; the pairs that share the most examples come first
@@ -55,7 +55,7 @@ export function Answers({ model, annotator, changes, given, show, pick, gone, di
   const names = Object.entries(shown?.annotators ?? {});
   return html`<section class="card" aria-label="Answers"><h2>Your answers</h2><${Problem} error=${error ?? (shown ? null : problem)} />
     ${shown?.answers.length ? html`<ul class="given-list">${shown.answers.map((answer, i) => html`<li key=${answer.id}>${show?.image && i < PICTURES && html`<${Thumbnail} model=${model} id=${answer.id} given=${given.find((it) => it.id === answer.id)?.x} show=${show} />`}
-      <button class="plain" disabled=${disabled} title="Change this answer" onClick=${() => open(answer)}><b><${Name} of=${answer.label} cut=${30} /></b> <small><${Name} of=${answer.id} cut=${40} /></small></button>
+      <button class="plain" disabled=${disabled} title="Change this answer" onClick=${() => open(answer)}><b><${LabelName} of=${answer.label} cut=${30} /></b> <small><${Name} of=${answer.id} cut=${40} /></small></button>
       ${mayForget && answer.learned && html`<button class="plain quiet" aria-label=${`Forget ${answer.id.slice(0, 80)}`} onClick=${() => forget(answer)}>Forget</button>`}</li>`)}</ul>`
     : html`<p class="soft">No answer yet. Label a question; you can change your answers here.</p>`}
     ${!mayForget && html`<p class="soft">Your key is named <bdi>${who.name}</bdi>. Only a writer can forget answers under another name.</p>`}

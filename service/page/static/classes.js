@@ -1,7 +1,7 @@
 // How good a model is for each class: precision and recall, and the confusion matrix in shares of the true class.
 
 import { html } from "./vendor/htm-preact.js";
-import { count, Name, percent, shownLabel } from "./parts.js";
+import { count, LabelName, percent, shownLabel } from "./parts.js";
 
 // The order in which the classes are shown: numbers by size, then other labels by the alphabet.
 export function orderOf(classes) {
@@ -18,10 +18,10 @@ export function Confusion({ confusion }) {
   const { classes, window: cells } = confusion, order = orderOf(classes);
   return html`<section><h3>Confusion matrix <small>newest 1,000 predictions, in % of the row</small></h3>
     <div class="scroll" tabindex="0" role="group" aria-label="Confusion matrix"><table class="confusion">
-    <thead><tr><th scope="col">actual \\ predicted</th>${order.map((j) => html`<th scope="col"><${Name} of=${classes[j]} cut=${12} /></th>`)}<th scope="col">examples</th></tr></thead>
+    <thead><tr><th scope="col">actual \\ predicted</th>${order.map((j) => html`<th scope="col"><${LabelName} of=${classes[j]} cut=${12} /></th>`)}<th scope="col">examples</th></tr></thead>
     <tbody>${order.map((i) => {
       const n = cells[i].reduce((a, b) => a + b, 0);
-      return html`<tr key=${shownLabel(classes[i])}><th scope="row"><${Name} of=${classes[i]} cut=${12} /></th>${order.map((j) => {
+      return html`<tr key=${shownLabel(classes[i])}><th scope="row"><${LabelName} of=${classes[i]} cut=${12} /></th>${order.map((j) => {
         const share = n ? cells[i][j] / n : 0;
         return html`<td class=${i === j ? "right" : ""} title=${`${count(cells[i][j])} of ${count(n)}`} style=${{ background: share ? `color-mix(in srgb, var(${i === j ? "--c1" : "--bad"}) ${Math.round(8 + 27 * Math.sqrt(share))}%, transparent)` : "" }}>${share ? whole(share) : ""}</td>`;
       })}<td class="soft">${count(n)}</td></tr>`;
@@ -38,7 +38,7 @@ export function ByClass({ figures, classes }) {
     <thead><tr><th scope="col">Class</th><th scope="col" class="number">Examples</th><th scope="col" class="number" title="Share of the predictions of the class that are correct">Precision</th>
       <th scope="col" class="number" title="Share of the class that was predicted as the class">Recall</th><th scope="col" class="number">F1</th>
       ${long && html`<th scope="col" class="number" title="Of a watched class, in the long memory">Average precision</th>`}</tr></thead>
-    <tbody>${rows.map(([label, { window, long: own }]) => html`<tr key=${shownLabel(label)}><th scope="row"><${Name} of=${label} cut=${30} /></th><td class="number">${count(window.examples)}</td>
+    <tbody>${rows.map(([label, { window, long: own }]) => html`<tr key=${shownLabel(label)}><th scope="row"><${LabelName} of=${label} cut=${30} /></th><td class="number">${count(window.examples)}</td>
       <td class="number">${percent(window.precision)}</td><td class="number">${percent(window.recall)}</td><td class="number">${percent(window.f1)}</td>
       ${long && html`<td class="number">${own ? percent(own.average_precision) : ""}</td>`}</tr>`)}</tbody></table></div></section>`;
 }

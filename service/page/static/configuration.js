@@ -3,8 +3,8 @@
 
 import { html, useEffect, useState } from "./vendor/htm-preact.js";
 import { ask, may, path } from "./api.js";
-import { Control, namesOf, plain, sent, spoken, told, words } from "./controls.js";
-import { announce, Dialog, NAME, Problem } from "./parts.js";
+import { Control, namesOf, plain, sent, spoken, told, worded, words } from "./controls.js";
+import { announce, Dialog, NAME, plural, Problem } from "./parts.js";
 import { fold } from "./standing.js";
 
 let asked = null; // the schemas of the OpenAPI document, fetched once
@@ -16,8 +16,8 @@ const bySolver = (all) => Object.fromEntries(Object.values(all).filter((it) => i
   return several.map((name) => [name, it]);
 }));
 
-// said: the configuration without its defaults; a change of it loads the settings again. part: whose form the address opens.
-export function Configuration({ model, configuration: said, part, classes, changed }) {
+// said: the configuration without its defaults; a change of it loads the settings again. cost: the model's figures. part: whose form the address opens.
+export function Configuration({ model, configuration: said, part, classes, cost, changed }) {
   const [edited, setEdited] = useState(null), [found, setFound] = useState(null), [error, setError] = useState(null);
   useEffect(() => {
     Promise.all([schemas(), ask("GET", `models/${path(model)}?full=true`)]).then(([all, { configuration }]) => setFound({ all, configuration }), setError);
@@ -37,11 +37,11 @@ export function Configuration({ model, configuration: said, part, classes, chang
       <td>${name in said ? html`<b><bdi>${words(configuration[name])}</bdi></b>` : html`<span class="soft"><bdi>${words(configuration[name])}</bdi></span>`}</td>
       <td>${may("admin") && (schema["x-fixed"].includes(name) ? html`<small>fixed</small>` : html`
         <button class="plain" aria-label=${`Change ${spoken(name)}`} onClick=${() => setEdited({ name, group })}>Change</button>`)}</td></tr>`)}</tbody></table></div>`)}
-    ${edited && html`<${Edit} model=${model} ...${edited} schema=${of(edited.name)} all=${all} classes=${namesOf(classes)} before=${configuration[edited.name]} changed=${changed} close=${() => { setEdited(null); if (part) location.replace(fold(model, "settings")); }} />`}</section>`;
+    ${edited && html`<${Edit} model=${model} ...${edited} schema=${of(edited.name)} all=${all} classes=${namesOf(classes)} before=${configuration[edited.name]} cost=${cost} changed=${changed} close=${() => { setEdited(null); if (part) location.replace(fold(model, "settings")); }} />`}</section>`;
 }
 
 // A setting that takes effect at once needs no challenger.
-function Edit({ model, name, group, schema, all, classes, before, changed, close }) {
+function Edit({ model, name, group, schema, all, classes, before, cost: { examples, memory_bytes }, changed, close }) {
   const [value, setValue] = useState(before), [error, setError] = useState(null);
   const [rival, setRival] = useState(`other-${name.replaceAll("_", "-")}`); // a state, because each refresh of the view writes the field
   const save = async (event) => {
@@ -54,15 +54,15 @@ function Edit({ model, name, group, schema, all, classes, before, changed, close
       changed();
       close();
       if (tried) location.hash = fold(model, "challengers"); // otherwise nothing on the screen tells that it was made
-    } catch (caught) { setError(caught); }
+    } catch (caught) { setError(worded(caught)); }
   };
   const now = html`<button class=${group.at_once ? "main" : ""}>${group.at_once ? "Change" : "Change now"}</button>`;
   return html`<${Dialog} title=${`Change ${spoken(name)}`} close=${close}><form class="settings" onSubmit=${save}>
     <${Control} label=${spoken(name)} schema=${schema} value=${value} set=${setValue} classes=${classes} all=${all} />
     <${Problem} error=${error} />
     ${group.at_once ? html`<p class="row">${now}</p>` : html`
-      <p class="soft">A challenger learns beside the model. You compare both, and promote the better.</p>
+      <p class="soft">A challenger learns the model's ${plural(examples, "example")} from the log, then each new one beside the model. It takes about as much memory as the model (${(memory_bytes / 2 ** 20).toFixed(1)} MiB). You compare both, and promote the better.</p>
       <p class="row"><label>Name <input name="rival" value=${rival} onInput=${(e) => setRival(e.target.value)} pattern=${NAME} title="letters, digits, . _ and -, beginning with a letter or a digit" maxlength="64" required /></label>
         <button name="try" class="main">Try it as a challenger</button></p>
-      <p class="row">${now}<span class="soft">The server may retrain the model from its log. The model serves meanwhile.</span></p>`}</form></${Dialog}>`;
+      <p class="row">${now}<span class="soft">The server may learn the ${plural(examples, "example")} again. The model serves meanwhile, and the page says how much time is left.</span></p>`}</form></${Dialog}>`;
 }

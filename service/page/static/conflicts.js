@@ -3,7 +3,7 @@
 import { html, useState } from "./vendor/htm-preact.js";
 import { ask, may, path } from "./api.js";
 import { Example } from "./example.js";
-import { Name, Problem, same, usePolled } from "./parts.js";
+import { LabelName, Problem, same, usePolled } from "./parts.js";
 
 const ANSWERS = 500; // number of newest answers in which the page looks for conflicts
 const SHOWN = 5; // maximum number of conflicts on the page
@@ -36,9 +36,9 @@ export function Conflicts({ model, figures, held, settled }) {
   };
   const shown = found?.filter(({ id }) => !gone.includes(id)) ?? [];
   return (shown.length > 0 || (wanted && (error ?? problem))) && html`<section class="card" aria-label="Conflicts"><h2>Annotators disagree</h2>
-    <p class="soft">Choose the label from which the model learns.</p><${Problem} error=${error ?? problem} />
+    <p class="soft">Choose the label from which the model learns.${figures.pool.conflicts > SHOWN && ` Here are ${SHOWN} of them; more follow as you settle these.`}</p><${Problem} error=${error ?? problem} />
     ${shown.map(({ id, votes, x }) => html`<div key=${id}><p><bdi class="code">${id.slice(0, 60)}</bdi></p>
       <${Example} x=${x} show=${figures.configuration.show} />
       <div class="row">${[...Map.groupBy(votes, (it) => JSON.stringify(it.label)).values()].map((same_label) => html`
-        <button key=${JSON.stringify(same_label[0].label)} onClick=${() => settle(id, same_label[0].label)}><b><${Name} of=${same_label[0].label} cut=${40} /></b> <small>${same_label.map((it) => it.annotator).join(", ").slice(0, 80)}</small></button>`)}</div></div>`)}</section>`;
+        <button key=${JSON.stringify(same_label[0].label)} onClick=${() => settle(id, same_label[0].label)}><b><${LabelName} of=${same_label[0].label} cut=${40} /></b> <small>${same_label.map((it) => it.annotator).join(", ").slice(0, 80)}</small></button>`)}</div></div>`)}</section>`;
 }

@@ -9,6 +9,9 @@ export const spoken = (name) => name.replaceAll("_", " ");
 // names.
 export const told = (text) => text?.replaceAll("null:", "not set:").replaceAll(/,? named as in `scores`,?/g, "").replaceAll("`", "");
 
+// An error of the server in the words of a form: without JSON, because the form shows the values.
+export const worded = ({ message }) => ({ message: message.replace(/^configuration: (?:(\w+): (?=\1\b))?/, "").replace(/(, such as \{.*?\})?(, got [{[].*)?$/s, "") });
+
 // The schema behind a reference, without null. `none` says whether null is allowed.
 export function plain(schema, all) {
   const { $ref, anyOf = [], ...own } = schema, rest = anyOf.filter((it) => it.type !== "null");
@@ -76,9 +79,10 @@ export function Control({ label, schema, value, set, classes, all }) {
   if (schema.type === "boolean") return listed([true, false]);
   const kinds = schema.discriminator && Object.keys(schema.discriminator.mapping), to = chosen(schema, value, all);
   if (to.properties || to.additionalProperties) {
+    const begun = Object.values(value ?? {}).some((v) => v !== null && v !== undefined), needs = (name) => begun && to.required?.includes(name); // a half-filled group must be completed
     return html`<fieldset><legend>${label}</legend>${to.description && html`<p class="soft">${told(to.description)}</p>`}
       ${kinds && html`<label>type <select value=${value?.type} onChange=${(e) => set({ type: e.target.value })}>${kinds.map((it) => html`<option value=${it} selected=${it === value?.type}>${it}</option>`)}</select></label>`}
-      ${partsOf(to, value, classes, all).map(([name, part]) => html`<${Control} key=${name} label=${part.title} schema=${{ ...part, none: true }} value=${value?.[name]}
+      ${partsOf(to, value, classes, all).map(([name, part]) => html`<${Control} key=${name} label=${part.title} schema=${{ ...part, none: !needs(name) }} value=${value?.[name]}
         set=${(v) => set({ ...value, [name]: v })} classes=${classes.filter((it) => it !== name)} all=${all} />`)}</fieldset>`;
   }
   if (schema.type === "number" || schema.type === "integer") {
@@ -87,7 +91,7 @@ export function Control({ label, schema, value, set, classes, all }) {
   }
   if (schema.type === "array") return html`<${Lines} label=${label} schema=${schema} value=${value} set=${set} about=${about} />`;
   const long = schema.maxLength > 1000, change = (e) => set(e.target.value === "" ? null : long ? e.target.value : read(e.target.value));
-  return html`<label>${label} ${long ? html`<textarea rows="5" cols="48" maxlength=${schema.maxLength} value=${value ?? ""} onInput=${change} />` : html`<input name="value" value=${value ?? ""} onInput=${change} />`}${about}</label>`;
+  return html`<label>${label} ${long ? html`<textarea rows="5" cols="48" maxlength=${schema.maxLength} value=${value ?? ""} onInput=${change} />` : html`<input name="value" required=${schema.none === false} value=${value ?? ""} onInput=${change} />`}${about}</label>`;
 }
 
 // The names of classes as the server's figures have them.

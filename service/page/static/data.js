@@ -126,7 +126,7 @@ function Plan({ chosen, model, take, close }) {
       ${target && told && seen.features?.names > seen.features?.fields?.length && html`<p class="soft">${target} has ${count(seen.features.names)} columns. The page knows the first ${count(seen.features.fields.length)}: check the roles of the remaining columns.</p>`}`
     : html`<${Vectors} rows=${rows} labelled=${labelled} setLabelled=${setLabelled} />`}
     ${broken.length > 0 && html`<p class="problem">${plural(broken.length, "row")} of the first ${count(rows.length + broken.length)} cannot be read. Row ${count(broken[0].number)}: ${broken[0].why}.</p>`}
-    <p>${said && html`The label is <b><bdi>${said.name.slice(0, 60)}</bdi></b>: <${Listed} of=${[...new Set(said.cells.map((v) => shownLabel(labelOf(v))))].sort().map((name) => [name])} />. `}${label ? "The model learns the rows with a label, in order. Rows without a label go to the pool." : asks ? `No column is the label. ${seen?.costs ? "Decide about" : "Predict"} the rows, or send them to the pool for labelling.` : "No column is the label, so all rows go to the pool for labelling."}</p>
+    <p>${said && html`The label is <b><bdi>${said.name.slice(0, 60)}</bdi></b>: <${Listed} of=${[...new Set(said.cells.map((v) => shownLabel(labelOf(v))))].sort().map((name) => [name])} />. <button class="plain" onClick=${() => use(columns.indexOf(said), "feature")}>It is no label</button> `}${label ? "The model learns the rows with a label, in order. Rows without a label go to the pool." : asks ? `No column is the label. ${seen?.costs ? "Decide about" : "Predict"} the rows, or send them to the pool for labelling.` : "No column is the label, so all rows go to the pool for labelling."}</p>
     <form class="row" onSubmit=${(e) => { e.preventDefault(); begin(ways[0][0]); }}><label>Model <select aria-label="Model" value=${target ?? ""} onChange=${(e) => setTarget(e.target.value)}>${may("admin") && html`<option value="">New model</option>`}
         ${models.map((m) => html`<option value=${m}>${m}</option>`)}</select></label>
       ${target === "" && html`<label>Name <input value=${fresh} pattern=${NAME} title="letters, digits, . _ and -, beginning with a letter or a digit" maxlength="64" required onInput=${(e) => setFresh(e.target.value)} /></label>`}
@@ -138,13 +138,14 @@ function Plan({ chosen, model, take, close }) {
 }
 
 // The state of a model after the rows were sent, and the next steps.
-function Outcome({ model }) {
+// The state of a model after an upload, and the next steps. asks: whether the upload brought questions and no label.
+function Outcome({ model, asks }) {
   const [figures] = usePolled(() => ask("GET", `models/${path(model)}`), FIGURES_MS, [model]); // the figures may lag behind the rows
   if (!figures) return null;
-  const said = standing({ figures });
+  const said = standing({ figures }), { size } = figures.pool;
+  const see = [link(model), figures.examples ? "See what it learned" : "See the model"], label = [link(model, "label"), size > 0 && `Label ${plural(size, "question")}`];
   return html`<p><b>${said.first}</b>${[said.more, ...said.rest].join("; ")}.</p>
-    <ul class="steps" aria-label="Next steps"><li><a class="button main" href=${link(model)}>${figures.examples ? "See what it learned" : "See the model"}</a></li>
-    ${figures.pool.size > 0 && html`<li><a class="button" href=${link(model, "label")}>Label ${plural(figures.pool.size, "question")}</a></li>`}</ul>`;
+    <ul class="steps" aria-label="Next steps">${(asks ? [label, see] : [see, label]).map(([href, text], i) => text && html`<li key=${href}><a class=${`button ${i ? "" : "main"}`} href=${href}>${text}</a></li>`)}</ul>`;
 }
 
 // The names of a count of rows, each with its number, the most frequent first.
@@ -190,7 +191,7 @@ function Progress({ upload }) {
       ${upload.questions > 0 && html`<a class="button" href=${link(upload.model, "label")}>Label ${plural(upload.questions, "question")}</a>`}</p>`}
     <${Problem} error=${upload.error ?? upload.away} />
     <${Warnings} of=${upload.warnings ?? []} />
-    ${state === "done" && !upload.answered && html`<${Outcome} model=${upload.model} />`}
+    ${state === "done" && !upload.answered && html`<${Outcome} model=${upload.model} asks=${upload.offered > 0 && !upload.learned} />`}
     <${Lacking} labels=${upload.lacking} />
     ${upload.outside.size > 0 && html`<p>Outside of what the model has learned: <${Listed} of=${counted(upload.outside)} />.</p>`}
     ${upload.refused.length > 0 && html`<p><button onClick=${() => save("refused.jsonl", upload.refusedFile())}>Save the refused rows</button></p>

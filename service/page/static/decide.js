@@ -43,6 +43,7 @@ function Threshold({ model, configuration, again }) {
   const to = `models/${path(model)}`;
   const [of, setOf] = useState(null), [at, setAt] = useState(null), [error, setError] = useState(null); // at: number of the chosen threshold; null: the present one
   const [newest, problem, fetchAgain] = usePolled(() => ask("GET", `${to}/thresholds${of === null ? "" : `?class=${encodeURIComponent(of)}`}`), CURVE_MS, [model, of]);
+  const [history] = usePolled(() => ask("GET", `${to}/history`), null, [model]);
   const kept = useRef(), slider = useRef(), found = newest ?? kept.current; // kept while the curve of the other class is loading, so that no field loses the focus
   kept.current = found;
   const title = html`<h2>Threshold</h2>`;
@@ -62,6 +63,7 @@ function Threshold({ model, configuration, again }) {
     fetchAgain();
     again();
   };
+  const n = found.examples, since = history && sinceOf(history, n);
   const by = (k) => Object.fromEntries(["right", "false", "missed", "asked", "cost"].map((it) => [it, curve[it][k]]));
   const rows = [[present ? null : "chosen threshold", by(i)], ["present rule", rules.present], ["best threshold", by(curve.cost.indexOf(Math.min(...curve.cost)))], [`always ${other}`, rules.never], [`always ${name}`, rules.always], ["always ask", rules.ask]];
   const x = curve.threshold.map((v) => 100 * v), flat = (v) => x.map(() => v), asks = costs.ask !== null;
@@ -72,23 +74,38 @@ function Threshold({ model, configuration, again }) {
     <p class="row"><label>Decide <select aria-label="Class with the threshold" value=${name} onChange=${(e) => { setOf(e.target.value); setAt(null); }}>${[name, other].sort().map((it) => html`<option value=${it} selected=${it === name}>${it}</option>`)}</select></label>
       <label for="threshold">from a probability of</label> <b class="chosen">${share(t)}</b> <span>on.</span></p>
     <input id="threshold" ref=${slider} type="range" min="0" max=${x.length - 1} step="1" value=${i} aria-valuetext=${`${share(t)}, costs ${costsOf(t)}`} onInput=${(e) => setAt(Number(e.target.value))} />
+    <p class="meant"><${Meant} name=${name} n=${n} since=${since} rule=${present ? rules.present : by(i)} present=${present ? null : rules.present} alerts=${configuration.capacity?.[name]} asks=${asks} /></p>
     <p>This threshold corresponds to costs <b>${costsOf(t)}</b>: ${t <= 0.5 ? than((1 - t) / t, html`missed <bdi>${name}</bdi>`, "false") : than(t / (1 - t), html`false <bdi>${name}</bdi>`, "missed")}.
       ${asks && (costs.ask < doubt ? ` Around the threshold the model asks a person, whose look costs ${figure(costs.ask)}.` : ` ${limited ? "By its costs alone, the model never asks" : "The model never asks"}: a person's look costs ${figure(costs.ask)}, and an error in the most doubtful case ${figure(doubt)} on average.`)}
-      ${limited && ` ${asks ? "Beyond a limit of a decision, and where a promise cannot be kept, a person is asked too" : "Beyond a capacity the model takes the next best decision"}; the figures below leave that out.`}</p>
+      ${limited && ` ${asks ? "Beyond a limit of a decision, and where a promise cannot be kept, a person is asked too" : "Beyond a capacity the model takes the next best decision"}; the figures here leave that out.`}</p>
     ${may("admin") && html`<p class="row"><button class="main" disabled=${present && configuration.costs} onClick=${use}>Use these costs</button>
       ${!present && html`<button onClick=${() => setAt(null)}>Back to the present threshold</button>`}
       <span class="soft">${!configuration.costs ? html`Drag the slider to the probability from which <bdi>${name}</bdi> shall be decided.` : present ? "This is the present threshold. Drag the slider to see another." : "The model does not learn again, and predicts as before; only its decisions change."}</span></p>`}
     <${Problem} error=${error ?? problem} />
-    <h3>Of 1,000 examples <small>in hindsight, by ${plural(Math.round(found.examples), "labelled example")}</small></h3>
+    <h3>The same examples, by each rule</h3>
     <p class="soft">${configuration.costs ? html`The present costs price each rule: a missed <bdi>${name}</bdi> costs ${figure(costs.missed)}, a false one ${figure(costs.false)}${asks ? `, a person's look ${figure(costs.ask)}` : ""}.` : "Each error costs 1, because the model has no costs yet."}</p>
     <div class="scroll" tabindex="0" role="group" aria-label="Rules"><table>
       <thead><tr><th scope="col">Rule</th><th scope="col" class="number">Cost of an example</th><th scope="col" class="number">Decided <bdi>${name}</bdi></th><th scope="col" class="number">Of these right</th><th scope="col" class="number">Missed <bdi>${name}</bdi></th>
         ${asks && html`<th scope="col" class="number">Asked</th>`}</tr></thead>
       <tbody>${rows.filter(([word, rule]) => word && rule).map(([word, rule]) => html`<tr key=${word}><th scope="row"><bdi>${word}</bdi></th><td class="number">${figure(rule.cost)}</td>${[rule.right + rule.false, rule.right, rule.missed, ...(asks ? [rule.asked] : [])].map((v) => html`
-        <td class="number">${count(+(1000 * v).toFixed(1))}</td>`)}</tr>`)}</tbody></table></div>
+        <td class="number">${count(Math.round(n * v))}</td>`)}</tr>`)}</tbody></table></div>
     <div class="grid"><${Chart} title="Cost of an example, by threshold in %" of="Threshold, %" here=${i} marks=${[...(threshold === null ? [] : [{ at: 100 * threshold, text: "now" }]), ...(present ? [] : [{ at: x[i], text: "chosen" }])]}
       data=${[x, ...lines.map(([, values]) => values)]} series=${lines.map(([word, , k, dash]) => ({ name: word, k, dash }))} />
       <${PrecisionRecall} title="Precision, by recall in %" precision=${curve.precision} recall=${curve.recall} at=${curve.recall[i]} mark=${present ? "now" : "chosen"} /></div></section>`;
+}
+
+// The time since which the newest n examples were learned. Null if the history has no point yet.
+function sinceOf({ curve }, n) {
+  const i = curve.examples.findLastIndex((m) => m <= curve.examples.at(-1) - n);
+  return curve.at_ms.length ? new Date(curve.at_ms[Math.max(0, i)]).toLocaleString("en", { dateStyle: "medium", timeStyle: "short" }) : null;
+}
+
+// The meaning of a rule for the n remembered examples. present: the rule to compare its cost with, or null.
+function Meant({ name, n, since, rule, present, alerts, asks }) {
+  const decided = Math.round(n * (rule.right + rule.false)), cost = n * rule.cost, less = present && times(n * present.cost - cost);
+  return html`Of the last ${plural(Math.round(n), "labelled example")}${since && `, learned since ${since},`} the model would have ${alerts ? html`raised ${plural(decided, "alert")} of <bdi>${name}</bdi>` : html`decided <bdi>${name}</bdi> ${plural(decided, "time")}`},
+    ${` ${count(Math.round(n * rule.right))}`} of them rightly, and missed <bdi>${name}</bdi> ${plural(Math.round(n * rule.missed), "time")}${asks && `; it would have asked a person ${plural(Math.round(n * rule.asked), "time")}`}.
+    <b> Cost: ${times(cost)}</b>${present && (cost === n * present.cost ? ", as much as the present rule" : `, ${less.startsWith("-") ? `${less.slice(1)} more` : `${less} less`} than the present rule`)}.`;
 }
 
 // at: the recall with a mark.

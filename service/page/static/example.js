@@ -94,7 +94,7 @@ export function Example({ x, told = null, show, usual = null, side = SIDE, most 
   const long = all.filter(([, v]) => typeof v === "string" && v.length >= TEXT_MIN && !allowed(v, origins));
   const short = all.filter((pair) => !long.includes(pair)).slice(0, most);
   return html`<div class="x">
-    ${long.map(([name, text]) => html`<h3><bdi>${name.slice(0, 200)}</bdi></h3><div class="x text" tabindex="0" role="group" aria-label=${name.slice(0, 80)}><bdi dir="auto">${text}</bdi></div>`)}
+    ${long.map(([name, text]) => html`<p><b><bdi>${name.slice(0, 200)}</bdi></b></p><div class="x text" tabindex="0" role="group" aria-label=${name.slice(0, 80)}><bdi dir="auto">${text}</bdi></div>`)}
     ${short.length > 0 && html`<div class="within" tabindex="0" role="group" aria-label="Features"><table><thead><tr><th scope="col">Feature</th><th scope="col">Value</th>${usual && html`<th scope="col">Range so far</th>`}</tr></thead>
       <tbody>${short.map(([name, value]) => html`<tr><th scope="row"><bdi>${name.slice(0, 200)}</bdi></th><td class="value"><${Value} value=${value} origins=${origins} /></td>
         ${usual && html`<td>${typeof value === "number" && usual.of(name) ? html`<${UsualBar} value=${value} usual=${usual.of(name)} />` : ""}</td>`}</tr>`)}</tbody></table></div>`}

@@ -1,12 +1,16 @@
-// The guide for annotators: instructions and descriptions of the classes. An admin can edit it.
+// The guide for annotators: instructions, and descriptions of labels, which also stand on the labels' buttons. An admin
+// can edit it.
 
 import { html, useState } from "./vendor/htm-preact.js";
 import { ask, may, path } from "./api.js";
-import { announce, Dialog, Problem } from "./parts.js";
+import { announce, Dialog, Problem, shownLabel } from "./parts.js";
 
 const CHARS_MAX = 5000; // maximum length of a guide
 
-export function Guide({ model, guide, changed }) {
+// The guide's description of a label: the rest of a line that begins with the label and a colon.
+export const described = (guide, label) => guide?.split("\n").find((line) => line.startsWith(`${shownLabel(label)}:`))?.slice(shownLabel(label).length + 1).trim();
+
+export function Guide({ model, guide, classes, changed }) {
   const [editing, setEditing] = useState(false), [error, setError] = useState(null);
   const close = () => { setEditing(false); setError(null); };
   const save = async (event) => {
@@ -25,5 +29,6 @@ export function Guide({ model, guide, changed }) {
     ${may("admin") && html`<button class="plain" onClick=${() => setEditing(true)}>${guide ? "Edit the guide" : "Write a guide"}</button>`}
     ${editing && html`<${Dialog} title="Guide for annotators" close=${close}><form onSubmit=${save}>
       <label>What annotators read beside each question <textarea name="guide" rows="10" cols="60" maxlength=${CHARS_MAX}>${guide ?? ""}</textarea></label>
+      <p class="soft">A line such as <b><bdi>${shownLabel(classes[0] ?? "spam")}: what it is</bdi></b> describes a label, and stands on its button too.</p>
       <${Problem} error=${error} /><p class="row"><button class="main">Save</button></p></form></${Dialog}>`}</section>`;
 }

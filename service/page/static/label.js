@@ -7,11 +7,11 @@ import { Answers } from "./answers.js";
 import { Conflicts } from "./conflicts.js";
 import { Effect, useEffects } from "./effects.js";
 import { Example, Usual } from "./example.js";
-import { Guide } from "./guide.js";
+import { described, Guide } from "./guide.js";
 import { ACTIONS, Keys, keysOf, useKeys } from "./keys.js";
-import { announce, link, Name, plural, Problem, same, shownLabel, typedLabel, usePolled } from "./parts.js";
+import { announce, link, LabelName, plural, Problem, same, shownLabel, typedLabel, usePolled } from "./parts.js";
 import { Questions } from "./questions.js";
-import { Retraining } from "./retraining.js";
+import { Progress } from "./retraining.js";
 import { form } from "./standing.js";
 import { Why } from "./why.js";
 
@@ -80,7 +80,7 @@ function Work({ model, annotator, leave }) {
   const known = [figures, effects.figures].map((it) => it?.classes ?? []).sort((a, b) => b.length - a.length)[0]; // the newest: classes only come
   const there = withNew(known, more), classes = withNew(order.current.filter((label) => there.some((it) => same(it, label))), there);
   order.current = classes; // the order in which the page showed them first: no button moves while somebody labels
-  const declared = figures?.configuration.classes ?? null;
+  const guide = figures?.configuration.labels?.guide, declared = figures?.configuration.classes ?? null;
   const keys = keysOf(model, classes, kept.current); // in the model's order, which is the same for everybody; then the typed labels
   const lease = present?.lease ?? null, first = Boolean(question) && !classes.length;
   useEffect(() => { if (first) field.current?.focus(); }, [first]); // the first label has no key
@@ -185,7 +185,7 @@ function Work({ model, annotator, leave }) {
     <${Problem} error=${now?.error ?? (figures ? null : problem)} />
     <div class="labelling"><div class="side">
       <section class=${`card question ${undoing ? "again" : ""}`} aria-label="Question">
-        ${undoing && html`<p>You answered <b><${Name} of=${undoing.label} /></b>. Choose another label, or keep it with <kbd>Esc</kbd>.
+        ${undoing && html`<p>You answered <b><${LabelName} of=${undoing.label} /></b>. Choose another label, or keep it with <kbd>Esc</kbd>.
           <button class="plain" onClick=${act.escape}>Keep it</button></p>`}
         ${question?.disputed && html`<p class="soft">Annotators disagree about this example.</p>`}
         <div class="asked">${question ? html`<${Example} key=${question.id} x=${question.x} told=${question.show} show=${figures?.configuration.show} usual=${usual.current} />`
@@ -193,7 +193,7 @@ function Work({ model, annotator, leave }) {
           : html`<p class="waiting">Loading…</p>`}</div>
         <div class="answers" role="group" aria-label="Answers">${classes.map((label) => html`
           <button key=${shownLabel(label)} disabled=${none} class=${undoing && same(undoing.label, label) ? "given" : ""} onClick=${() => act.label(label)}>
-            <${Name} of=${label} cut=${200} />${keys.ofClass(label) && html` <kbd aria-hidden="true">${keys.ofClass(label)}</kbd>`}</button>`)}
+            <${LabelName} of=${label} cut=${200} />${keys.ofClass(label) && html` <kbd aria-hidden="true">${keys.ofClass(label)}</kbd>`}${described(guide, label) && html`<small><bdi>${described(guide, label)}</bdi></small>`}</button>`)}
           ${question && figures && !declared && (open.another === question.id || !classes.length ? html`<form class="row" onSubmit=${typed}><label>Label <input ref=${field} name="label" autocomplete="off" maxlength="256" /></label><button>Use this label</button><button name="only">Only add it</button></form>`
             : button("another", { disabled: none }))}</div>
         ${first && html`<p class="soft">Nothing is labelled yet. Type what this example is, or first add each label that you need: each gets a button and a key. The model learns from each answer, predicts as soon as it knows two labels, and then asks for the examples that teach it most.</p>`}
@@ -205,11 +205,11 @@ function Work({ model, annotator, leave }) {
         ${said && html`<p class="soft said">${said.of !== undefined && html`Your answer for <bdi>${said.of.slice(0, 40)}</bdi>: `}<span class=${said.bad ? "problem" : said.wrong ? "flag" : ""}>${said.text}</span></p>`}
       </section>
       ${question && open.why === question.id && html`<${Why} key=${question.id} model=${model} question=${question} show=${figures?.configuration.show} />`}
-      ${job && html`<${Retraining} job=${job} ended=${taught} />`}
+      ${job && html`<section class="card" aria-label="Retraining"><${Progress} job=${job} ended=${taught}>You can go on labelling.</${Progress}></section>`}
     </div>
     <aside class="side" aria-label="Your work">
       <${Conflicts} model=${model} figures=${figures} held=${now?.conflicts ?? []} settled=${(id) => { now?.drop(id); say({ text: `${id.slice(0, 80)} is settled` }); look(); }} />
-      ${figures && html`<${Guide} model=${model} guide=${figures.configuration.labels?.guide} changed=${look} />`}
+      ${figures && html`<${Guide} model=${model} guide=${guide} classes=${classes} changed=${look} />`}
       <${Effect} model=${model} figures=${figures} effects=${effects} given=${mine.current.size} before=${before.current ?? 0} />
       <${Answers} model=${model} annotator=${annotator} changes=${changes} given=${given} show=${figures?.configuration.show} disabled=${Boolean(undoing)}
         pick=${(answered) => setUndoing(answered)} gone=${(id) => setGiven((was) => was.filter((g) => g.id !== id))} />

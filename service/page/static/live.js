@@ -21,8 +21,8 @@ export function useLive(model) {
         const [figures, news] = await Promise.all([ask("GET", to), ask("GET", `${to}/history?from=${from}`)]);
         const shadows = Object.keys(news.shadows).length || history?.challenged ? await ask("GET", `${to}/shadows`) : null;
         // Each refresh adds one point, for the present. Fetch the whole history again if the curve has grown too long,
-        // if the server has thinned it, or after a rollback.
-        history = history && history.curve.position.length < 2 * news.points_max && news.stride === history.stride && news.position >= history.position && !undone(history, news)
+        // if the server has thinned it, after a rollback, or if a challenger is new: its curve begins with the log.
+        history = history && history.curve.position.length < 2 * news.points_max && news.stride === history.stride && news.position >= history.position && !undone(history, news) && !joins(history, news)
           ? grown(history, news) : from ? await ask("GET", `${to}/history`) : news;
         history.challenged = Object.keys(history.shadows).length > 0;
         if (!ended) setLive((was) => ({ ...was, figures, history, shadows, error: null }));
@@ -49,6 +49,8 @@ export function useLive(model) {
 }
 
 const undone = (history, news) => news.marks.filter((m) => m.kind === "rolled_back").length !== history.marks.filter((m) => m.kind === "rolled_back").length;
+
+const joins = (history, news) => Object.keys(news.shadows).some((name) => !(name in history.shadows));
 
 function grown(history, news) {
   const add = (curve, more) => (curve

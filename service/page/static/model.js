@@ -10,7 +10,8 @@ import { Configuration } from "./configuration.js";
 import { Happened, near } from "./happened.js";
 import { useLive } from "./live.js";
 import { Machine } from "./machine.js";
-import { Bar, count, figure, Fold, Instead, link, percent, plural, Problem, usePolled, Warnings } from "./parts.js";
+import { count, figure, Fold, Instead, link, percent, plural, Problem, usePolled, Warnings } from "./parts.js";
+import { Progress } from "./retraining.js";
 import { Segments } from "./segments.js";
 import { standing, steps, suspectsOf, usualClass } from "./standing.js";
 
@@ -48,7 +49,7 @@ export function Model({ model, fold, part }) {
       <ul class="steps" aria-label="Next steps">${steps({ model, figures, suspects, shadows }).map(({ text, href }, i) => html`
         <li key=${text}><a class=${`button ${i ? "" : "main"}`} href=${href}>${text}</a></li>`)}</ul></section>
     <div><${Warnings} of=${[...(metrics.warning ? [metrics.warning] : []), ...(figures.features?.warnings ?? [])]} /></div>
-    <div><${Jobs} jobs=${figures.jobs} /></div>
+    <div><${Jobs} jobs=${figures.jobs} again=${again} /></div>
     <div class="grid"><${Chart} title=${goal ? GOALS[goal] : "Accuracy"} asPercent=${goal !== "cost"} ...${more} data=${[x, goal ? curve.goal : curve.accuracy, ...(base ? [x.map(() => base[1])] : [])]}
       series=${[{ name: "newest 1,000", k: 1 }, ...(base ? [{ name: base[0], k: 2, dash: [6, 4] }] : [])]} /></div>
     <${Fold} name="classes" title="By class" wanted=${fold} said=${figures.classes.length ? plural(figures.classes.length, "label") : ""}>
@@ -67,7 +68,7 @@ export function Model({ model, fold, part }) {
       ${inputs && history.input_alarm && html`<${AlarmPath} title="How close to an alarm about inputs" path=${history.input_alarm} level=${inputs.level} of="x seen" />`}</${Fold}>
     ${rivals.length > 0 && html`<${Fold} name="challengers" title="Challengers" wanted=${fold} shown=${true} said=${plural(rivals.length, "challenger")}>
       <${Rivals} history=${history} figure=${goal ? "goal" : "accuracy"} asPercent=${goal !== "cost"} overTime=${overTime} more=${more} /><${Challengers} model=${model} shadows=${shadows} again=${again} /></${Fold}>`}
-    <${Fold} name="settings" title="Settings" wanted=${fold}><${Configuration} model=${model} part=${part} classes=${figures.classes} configuration=${figures.configuration} changed=${again} /></${Fold}>
+    <${Fold} name="settings" title="Settings" wanted=${fold}><${Configuration} model=${model} part=${part} classes=${figures.classes} cost=${figures} configuration=${figures.configuration} changed=${again} /></${Fold}>
     <${Fold} name="machine" title="Machine" wanted=${fold} said=${`${count(figures.support_vectors)} support vectors, ${(figures.memory_bytes / 2 ** 20).toFixed(1)} MiB`}>
       <${Machine} figures=${figures} curve=${{ ...curve, x }} more=${more} /></${Fold}>
     <${Fold} name="code" title="Send by code" wanted=${fold} shown=${!figures.examples}><${Code} model=${model} /></${Fold}></div>`;
@@ -87,6 +88,5 @@ function Rivals({ history, figure, asPercent, overTime, more }) {
     series=${[{ name: "champion", k: 1 }, ...rivals.map((r, i) => ({ name: r.name, k: (i % 5) + 2 }))]} />`;
 }
 
-const Jobs = ({ jobs }) => jobs.length > 0 && html`<section class="card"><h2>Jobs</h2>
-  ${jobs.map((job) => html`<div class="row" key=${job.job}><span>${job.kind === "shadow" ? "training a challenger" : job.kind}</span>
-    <${Bar} value=${job.progress} label=${`progress of ${job.kind}`} /><span class="number">${percent(job.progress, 0)}</span></div>`)}</section>`;
+const Jobs = ({ jobs, again }) => jobs.length > 0 && html`<section class="card" aria-label="Jobs"><h2>Jobs</h2>
+  ${jobs.map(({ job }) => html`<${Progress} key=${job} job=${job} ended=${again}>The model serves meanwhile.</${Progress}>`)}</section>`;

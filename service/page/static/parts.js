@@ -31,9 +31,12 @@ export function typedLabel(text) {
 }
 
 export const Name = ({ of, cut = 80 }) => {
-  const text = typeof of === "string" ? of : shownLabel(of);
+  const text = String(of);
   return html`<bdi title=${text.length > cut ? text : null}>${text.length > cut ? `${text.slice(0, cut)}…` : text}</bdi>`;
 };
+
+// A label, with quotes where they tell "1" from 1.
+export const LabelName = ({ of, cut }) => html`<${Name} of=${shownLabel(of)} cut=${cut} />`;
 
 // The first of several names, with commas. of: [name, text behind it].
 export const Listed = ({ of, most = 10 }) => html`${of.slice(0, most).map(([name, more = ""], i) => html`${i ? ", " : ""}<bdi>${String(name).slice(0, 60)}</bdi>${more}`)}${of.length > most ? ", …" : ""}`;

@@ -1,7 +1,7 @@
 // A model's promise: the coverage of its sets of labels, beside what was promised, and the set of a prediction.
 
 import { html } from "./vendor/htm-preact.js";
-import { count, figure, interval, Name, percent, plural } from "./parts.js";
+import { count, figure, interval, LabelName, Name, percent, plural } from "./parts.js";
 
 const SHOWN = 20; // maximum number of labels of a set on the page
 
@@ -25,6 +25,6 @@ export function Coverage({ promise }) {
 
 // result: the server's answer to predict. Without a promise, the answer has no set.
 export const LabelSet = ({ result: { set, lacking = 0 } }) => set && html`
-  <p>${set.length ? html`With the promise, the label is among: ${set.slice(0, SHOWN).map((label, i) => html`${i ? ", " : ""}<b><${Name} of=${label} cut=${40} /></b>`)}${
+  <p>${set.length ? html`With the promise, the label is among: ${set.slice(0, SHOWN).map((label, i) => html`${i ? ", " : ""}<b><${LabelName} of=${label} cut=${40} /></b>`)}${
     set.length > SHOWN ? ` and ${count(set.length - SHOWN)} more` : ""}.` : "The set of the promise has no label: each label would be a surprise."}</p>
   <${Lacking} labels=${lacking} />`;

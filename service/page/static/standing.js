@@ -8,7 +8,9 @@ const AGES = [["week", 7], ["day", 1]]; // words and days of the comparisons wit
 const DAY_MS = 86_400_000;
 const CURVE_WINDOW = 1000; // number of examples in the window of a point on a curve
 const GAIN_MIN = 50; // minimum number of examples before a half whose accuracy the page compares
+const JUDGED_MIN = 100; // minimum number of predictions before the page says that costs would help a model that errs much
 const LITTLE = 0.001; // gain of accuracy by a hundred examples below which the page says that more examples gain little
+const RARE = 0.1; // share of examples below which the page says how well a class is ranked
 const Z = 1.96; // standard deviations of a 95 % interval
 
 const ANSWERS = new Set(["promoted", "reconfigured"]); // events by which people answer a drift
@@ -104,6 +106,7 @@ export function standing({ figures, history, suspects }) {
   if (!examples) return { first: novelty?.seen ? `${count(novelty.seen)} x seen, and no label learned yet` : "This model has learned nothing yet", more: "", rest: also };
   if (window.accuracy === null) return { first: `${plural(examples, "example")} learned`, more: ", and no prediction to judge yet", rest: also };
   const rest = figures.configuration?.goal === "balanced" ? [`in ${percent(window.balanced_accuracy)} if each class counts the same`] : [], usual = usualClass(metrics.confusion), past = history && earlier(history);
+  if (2 * (metrics.sources?.queried?.predicted ?? 0) > metrics.predicted) rest.push("most predictions were for questions that the model found hard");
   if (usual) rest.push(beatsUsual(metrics) ? `always guessing ${quoted(usual.label)} would be right in ${percent(usual.share)}` : `no better than always guessing ${quoted(usual.label)} (${percent(usual.share)})`);
   const rare = rarest(metrics.confusion);
   if (usual && rare && !beatsUsual(metrics)) rest.push(`it finds ${count(rare.found)} of ${count(rare.examples)} examples of ${quoted(rare.label)}`);
@@ -112,7 +115,7 @@ export function standing({ figures, history, suspects }) {
     rest.push(`${word} a ${past.word} ago (${percent(past.accuracy)})`);
   }
   for (const [name, { long }] of Object.entries(metrics.classes ?? {})) {
-    if (typeof long?.recall_at_1_percent === "number" && name !== shownLabel(usual?.label)) rest.push(`the highest-scored 1 % of examples contains ${percent(long.recall_at_1_percent, 0)} of ${named(name)}`);
+    if (typeof long?.recall_at_1_percent === "number" && long.share < RARE && name !== shownLabel(usual?.label)) rest.push(`the highest-scored 1 % of examples contains ${percent(long.recall_at_1_percent, 0)} of ${named(name)}`);
   }
   if (decisions?.examples) {
     const [simple, cost] = Object.entries(decisions.always).sort((a, b) => a[1] - b[1])[0] ?? [];
@@ -148,7 +151,7 @@ export function steps({ model, figures, suspects, shadows }) {
   if (pool.conflicts) add("writer", `Settle ${plural(pool.conflicts, "conflict")} of annotators`, link(model, "label"));
   if (!examples) add("writer", "Bring data from a file", link(model, "data"));
   if (pool.size) add("annotator", `Label ${plural(pool.size, "question")}`, link(model, "label"));
-  if ((!beatsUsual(metrics) || metrics.warning) && !configuration.costs) add("admin", "Say what each error costs", form(model, "costs"));
+  if ((metrics.warning || (metrics.window.examples >= JUDGED_MIN && !beatsUsual(metrics))) && !configuration.costs) add("admin", "Say what each error costs", form(model, "costs"));
   const check = () => suspects && add("writer", `Check ${suspectLabels(suspects)}`, link(model, "suspects")), noisy = suspects > SUSPECTS_MAX; // of many, most are noise
   if (!noisy) check();
   if (examples) add("writer", "Predict or add a file", link(model, "data"));
@@ -164,7 +167,7 @@ export const fold = (model, name) => `${link(model, "watch")}/${name}`;
 export const form = (model, part) => `${fold(model, "settings")}/${part}`;
 
 // The models of an overview that need somebody, the most urgent first: {model, text, href}. suspects: the number of
-// suspects by model.
+// suspects by model; of many, most are noise, and need nobody.
 export function attention(models, suspects) {
   const found = [], later = [];
   for (const it of models) {
@@ -175,7 +178,7 @@ export function attention(models, suspects) {
     if (it.drifted) add("has a higher error rate than before (drift)", fold(model, "happened"));
     if (it.queue > FULL * it.queue_max) add(`has a full queue: ${count(it.queue)} of ${count(it.queue_max)} examples wait`, fold(model, "machine"));
     if (it.conflicts && may("writer")) add(`has ${plural(it.conflicts, "conflict")}: annotators disagree`, link(model, "label"));
-    if (suspects[model]) later.push({ model, text: `contradicts ${suspectLabels(suspects[model])} that it learned`, href: link(model, "suspects") });
+    if (suspects[model] && suspects[model] <= SUSPECTS_MAX) later.push({ model, text: `contradicts ${plural(suspects[model], "label")} that it learned`, href: link(model, "suspects") });
   }
   return [...found, ...later];
 }

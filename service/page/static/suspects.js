@@ -5,7 +5,7 @@ import { html, useRef, useState } from "./vendor/htm-preact.js";
 import { ask, path } from "./api.js";
 import { Example } from "./example.js";
 import { usePressed } from "./keys.js";
-import { announce, Dialog, figure, forgotten, Instead, Name, Problem, same, shownLabel, typedLabel, usePolled } from "./parts.js";
+import { announce, Dialog, figure, forgotten, Instead, LabelName, Problem, same, shownLabel, typedLabel, usePolled } from "./parts.js";
 import { beatsUsual } from "./standing.js";
 import { carriers, Neighbours } from "./why.js";
 
@@ -99,11 +99,11 @@ function Suspect({ model, suspect, figures, settle, acts }) {
   return html`<article class=${`card suspect ${active ? "active" : ""}`} tabindex="-1" aria-current=${active ? "true" : null} aria-label=${`Suspect ${suspect.id.slice(0, 80)}`}>
     <div><h2><bdi class="code">${suspect.id.slice(0, 100)}</bdi></h2>
       ${x === undefined ? html`<p class="waiting">Loading…</p>` : html`<${Example} x=${x} show=${show} side=${160} most=${12} />`}</div>
-    <div><p>The label is <b><${Name} of=${suspect.label} /></b>. The model predicts <b><${Name} of=${suspect.prediction} /></b>
-        <span class="soft"> (margin ${figure(suspect.margin)}${suspect.reason === "set aside" ? ", set aside by the ramp loss" : ""})</span>.</p>
+    <div><p>The label is <b><${LabelName} of=${suspect.label} /></b>. The model predicts <b><${LabelName} of=${suspect.prediction} /></b>
+        <span class="soft"> (margin ${figure(suspect.margin)}${suspect.reason === "set aside" ? ", and the model sets the label aside" : ""})</span>.</p>
       <${Problem} error=${error ?? missing ?? unsaid} />
-      <div class="row"><button onClick=${keep}>Keep <b><${Name} of=${suspect.label} cut=${30} /></b><${Key} of="keep" active=${active} /></button>
-        ${differs && html`<button onClick=${change}>Change to <b><${Name} of=${suspect.prediction} cut=${30} /></b><${Key} of="change" active=${active} /></button>`}
+      <div class="row"><button onClick=${keep}>Keep <b><${LabelName} of=${suspect.label} cut=${30} /></b><${Key} of="keep" active=${active} /></button>
+        ${differs && html`<button onClick=${change}>Change to <b><${LabelName} of=${suspect.prediction} cut=${30} /></b><${Key} of="change" active=${active} /></button>`}
         <button onClick=${choose}>Choose another label<${Key} of="choose" active=${active} /></button>
         <button class="plain quiet" onClick=${forget}>Forget example</button></div>
       ${behind.length > 0 && html`<p class="soft">Examples behind the prediction, with their contributions:</p><${Neighbours} of=${behind} show=${show} />`}</div>

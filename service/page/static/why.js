@@ -3,7 +3,7 @@
 import { html } from "./vendor/htm-preact.js";
 import { ask, path } from "./api.js";
 import { Example } from "./example.js";
-import { figure, Name, percent, Problem, usePolled } from "./parts.js";
+import { figure, LabelName, Name, percent, Problem, usePolled } from "./parts.js";
 import { LabelSet } from "./promise.js";
 
 const REASONS = {
@@ -25,7 +25,7 @@ export async function carriers(model, x) {
 export function Neighbours({ of, show }) {
   return html`<ul class="neighbours">${of.map((sv) => html`<li key=${sv.id}>
     <${Example} x=${sv.x} show=${show} side=${88} most=${4} />
-    <b><${Name} of=${sv.label} cut=${40} /></b> <span class="soft">${sv.contribution > 0 ? "+" : "−"}${figure(Math.abs(sv.contribution))}</span>
+    <b><${LabelName} of=${sv.label} cut=${40} /></b> <span class="soft">${sv.contribution > 0 ? "+" : "−"}${figure(Math.abs(sv.contribution))}</span>
     <br /><small><${Name} of=${String(sv.id)} cut=${24} /></small></li>`)}</ul>`;
 }
 
@@ -34,6 +34,6 @@ export function Why({ model, question, show }) {
   return html`<section class="card" aria-label="Why this question"><h2>Why this question?</h2>
     <p>${REASONS[question.reason] ?? question.reason ?? "You chose it"}${question.score !== null && question.score !== undefined && `. Its distance to the decision boundary was ${figure(question.score)}`}.</p>
     <${Problem} error=${error} />
-    ${said && html`<p>${said.prediction === null ? "The model makes no prediction yet." : html`The model predicts <b><${Name} of=${said.prediction} /></b>${said.probability !== null && `, with probability ${percent(said.probability)}`}.`}</p>
+    ${said && html`<p>${said.prediction === null ? "The model makes no prediction yet." : html`The model predicts <b><${LabelName} of=${said.prediction} /></b>${said.probability !== null && `, with probability ${percent(said.probability)}`}.`}</p>
       <${LabelSet} result=${said} />${said.support_vectors.length > 0 && html`<p>Examples behind the prediction, with their contributions:</p>`}<${Neighbours} of=${said.support_vectors} show=${show} />`}</section>`;
 }

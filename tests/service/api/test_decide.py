@@ -146,8 +146,8 @@ def test_before_there_are_probabilities_a_person_is_asked(ask):
 @pytest.mark.parametrize(
     ("part", "said"),
     [
-        ({"costs": {}}, "costs must be an object of true classes"),
-        ({"costs": {"ask": 2}}, "costs must be an object of true classes"),
+        ({"costs": {}}, "costs must name the costs of at least one true class"),
+        ({"costs": {"ask": 2}}, "costs must name the costs of at least one true class"),
         ({"costs": {"fraud": 50}}, '"fraud" must be an object of decisions and their costs'),
         ({"costs": {"fraud": {"ok": -1}}}, '"fraud", "ok" must be a cost from 0 to 1e15'),
         ({"costs": {"fraud": {"ok": True}}}, '"fraud", "ok" must be a cost from 0 to 1e15'),
