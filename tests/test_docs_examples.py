@@ -42,10 +42,11 @@ def test_no_example_is_skipped_because_of_a_wrong_fence():
 
 def test_a_changed_answer_differs_from_the_answer_that_is_shown():
     shown = {"a": 1.5, "b": ["x", None, True], "c": {"d": 3}, "at": "2026-05-01T12:00:00.000Z"}
-    assert alike(shown, shown | {"a": 2.5, "c": {"d": 4}, "at": "2026-11-01T12:00:09.123Z"})
+    assert alike(shown, shown | {"c": {"d": 4}, "at": "2026-11-01T12:00:09.123Z"})
     for other in (
         shown | {"e": 1},
         shown | {"a": 1},
+        shown | {"a": 2.5},
         shown | {"b": ["y", None, True]},
         shown | {"b": ["x", None, False]},
         shown | {"b": ["x", None]},
