@@ -18,14 +18,15 @@ from hinged.service import limits
 from hinged.service.data.classes import Label, Labels
 from hinged.service.data.configuration import read_configuration
 from hinged.service.data.features.reader import AS_THEY_CAME, Reader, Reading
-from hinged.service.data.inputs import Inputs, join_inputs
+from hinged.service.data.inputs import NAMED_VALUES, Inputs, join_inputs, join_long
 from hinged.service.data.parts import Configuration
+from hinged.service.data.slices import at_once
 from hinged.service.model.metrics import UNKNOWN, Prequential
 from hinged.service.model.predictions import numbers_of, together
 from hinged.service.model.warmup import WarmUp
 from hinged.service.model.window import Ages, Left
 from hinged.solvers.core.reports import WholeFinish
-from hinged.solvers.core.rows import Rows, joined, rows_from_csr
+from hinged.solvers.core.rows import Rows, rows_from_csr
 from hinged.solvers.core.solver import UNBOUNDED, PointsFull, Solver
 from hinged.solvers.core.states import BOUND_MAX
 from hinged.solvers.core.weights import checked_weights
@@ -265,19 +266,19 @@ class ModelLearner:
     def _data_set(self, epoch: Epoch | None) -> tuple[Rows, Array, Array, Array] | None:
         """Return what is in the log and in the window. None if that is nothing, or needs too much memory."""
         batches: list[Rows] = []
-        numbers: list[tuple[Array, ...]] = []
-        values = 0
+        columns: list[tuple[Array, ...]] = []
+        numbers = 0
         for rows, event in self._read_again(epoch):
             young, classes, keys, weights = _some(rows, event, event.keys > self.ages.dropped)
             batches.append(young)
-            numbers.append((classes, keys, np.ones(keys.size) if weights is None else weights))
-            values += young.values.size
-            if values > limits.WHOLE_NUMBERS_MAX:
+            columns.append((classes, keys, np.ones(keys.size) if weights is None else weights))
+            numbers += max(young.values.size, NAMED_VALUES * len(young))
+            if numbers > limits.WHOLE_NUMBERS_MAX:
                 return None
         if not batches:
             return None
-        classes, keys, weights = map(np.concatenate, zip(*numbers, strict=True))
-        return joined(batches), classes, keys, weights
+        classes, keys, weights = map(np.concatenate, zip(*columns, strict=True))
+        return cast("Rows", at_once(join_long(batches))), classes, keys, weights
 
     def takes(self, inputs: Inputs) -> bool:
         """Return whether a batch has the form that the configuration needs."""

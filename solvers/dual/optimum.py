@@ -28,6 +28,7 @@ from typing import Any
 
 import numpy as np
 
+from hinged.solvers.core import turns
 from hinged.solvers.core.decision import ExpansionView
 from hinged.solvers.core.reports import FinishRound, WholeFinish
 from hinged.solvers.core.rows import Rows
@@ -40,6 +41,7 @@ FIRST_TAU = 0.1  # tau of the first round
 TAU_STEP = 10.0  # each later round divides tau by this, down to tol
 NEAR = 0.5
 """An example with y (f + b) < 1 + NEAR is near. With a smaller value, more violations of far examples come late."""
+TAKEN_WORK = 20  # work of copying one number of a row, which holds Python's lock
 ROUNDS_MAX = 100  # limit of the rounds, because rounding errors of huge coefficients might cause violations for ever
 
 
@@ -63,6 +65,7 @@ def optimise_over(
     nothing = np.zeros((columns, 0))
     former = {True: nothing, False: nothing}  # coefficients at the last look at the near and at the far examples
     tau, steps, fewest = max(tol, FIRST_TAU), 0, len(rows) + 1
+    at_once = turns.portion(TAKEN_WORK * rows.values.size / max(1, len(rows)))
     for _ in range(ROUNDS_MAX):
         done = solver.optimise(tau)
         steps += done.steps
@@ -71,7 +74,10 @@ def optimise_over(
         others = np.isin(keys, solver.keys(), invert=True)
         for part in (True, False):
             looked = np.flatnonzero(others & (near == part))
-            f[looked] += _change(solver, former[part]).decision(rows.take(looked))
+            change = _change(solver, former[part])
+            for begin in range(0, looked.size, at_once):
+                some = looked[begin : begin + at_once]
+                f[some] += change.decision(rows.take(some))
             former[part] = solver.machine.alpha[:, : solver.slots].copy()
             below = 1.0 - y[looked] * (f[looked] + solver.machine.b)
             shortfall = below.max(axis=1)
