@@ -93,6 +93,19 @@ def test_a_dragged_threshold_is_told_in_words_with_its_cost_beside_the_present_r
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 
+def test_the_words_call_equal_costs_equal(client, server, tab):
+    client.create_model("equal", **BODY)
+    client.learn_rows("equal", *stream(120, share=0.4))
+    page = tab(server.url).open("models/equal/decide", ".meant")
+    found = client.thresholds("equal")
+    present = found["rules"]["present"]["cost"]
+    curve = found["curve"]
+    for place, cost in enumerate(curve["cost"]):
+        page.get_by_label("from a probability of").fill(str(place))
+        equal = cost == pytest.approx(present, rel=1e-9) and curve["threshold"][place] != found["threshold"]
+        assert ("as much as the present rule" in page.locator(".meant").inner_text()) == equal
+
+
 def test_costs_are_set_from_a_threshold_by_the_keyboard_alone(client, server, tab, payments):
     page = tab(server.url).open(f"models/{payments}/decide", ".chart canvas")
     slider = page.get_by_label("from a probability of")
