@@ -86,6 +86,7 @@ def test_a_dragged_threshold_is_told_in_words_with_its_cost_beside_the_present_r
     assert told(page) == meant(present)
     page.get_by_label("from a probability of").fill(str(found["curve"]["threshold"].index(0.6)))
     page.get_by_text("more than the present rule").wait_for()
+    page.get_by_text("at the present costs,").wait_for()
     assert told(page) == [*meant(chosen), pytest.approx(n * (chosen["cost"] - present["cost"]), rel=0.006)]
     sentence = page.locator(".meant").inner_text()
     assert re.search(r"learned since [A-Z][a-z]{2} \d+, \d{4}, .* raised [\d,]+ alerts? of fraud", sentence)

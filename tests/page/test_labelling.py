@@ -320,6 +320,24 @@ def test_labelling_goes_on_while_a_changed_answer_retrains_the_model(client, ser
 
 
 @pytest.mark.long
+def test_a_retraining_that_the_server_no_longer_knows_ends_on_the_page(client, server, tab):
+    model = pool(client, solver="lasvm")
+    one = tab(server.url)
+    page = one.label(model, "ann")
+    one.answer("1")
+    page.keyboard.press("u")
+    page.locator(".question.again").wait_for()
+    held = one.hold("**/jobs/*")
+    page.keyboard.press("2")
+    eventually(lambda: page.wait_for_timeout(20) or held)
+    client.delete_model(model)
+    held[0].continue_()
+    page.unroute("**/jobs/*")
+    page.get_by_text("Retraining failed: ").wait_for()
+    page.get_by_role("region", name="Retraining").wait_for(state="detached")
+
+
+@pytest.mark.long
 def test_a_vote_can_be_changed_before_the_model_learns_the_labels(client, server, tab):
     model = pool(client, 1, labels={"overlap": 2, "tie_breakers": 0, "explore": 0})
     one = tab(server.url)
