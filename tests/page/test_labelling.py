@@ -333,7 +333,7 @@ def test_a_retraining_that_the_server_no_longer_knows_ends_on_the_page(client, s
     client.delete_model(model)
     held[0].continue_()
     page.unroute("**/jobs/*")
-    page.get_by_text("Retraining failed: ").wait_for()
+    page.get_by_role("region", name="Question").get_by_text("Retraining failed: ").wait_for()
     page.get_by_role("region", name="Retraining").wait_for(state="detached")
 
 
