@@ -52,7 +52,7 @@ def _checked_alarm(value: Any) -> Any:
     if value is None:
         return None
     if not isinstance(value, dict) or value.keys() != {"level"}:
-        raise refusal("alarm", f'alarm must be an object with one part, such as {{"level": 0.01}}, got {shown(value)}')
+        raise refusal("alarm", 'alarm must be an object with one part, such as {"level": 0.01}')
     level = value["level"]
     if isinstance(level, bool) or not isinstance(level, int | float) or not LEVEL_MIN <= level <= LEVEL_MAX:
         raise refusal("alarm", f"level must be a probability from {LEVEL_MIN:g} to {LEVEL_MAX}, got {shown(level)}")
@@ -69,7 +69,7 @@ def _checked_novelty(value: Any) -> Any:
     level = given["level"] if isinstance(given, dict) and given.keys() == {"level"} else None
     if isinstance(level, bool) or not isinstance(level, int | float) or not NOVEL_MIN <= level <= NOVEL_MAX:
         allowed = f"true, false, or an object with a level from {NOVEL_MIN} to {NOVEL_MAX}"
-        raise refusal("novelty", f'novelty must be {allowed}, such as {{"level": {NOVEL}}}, got {shown(value)}')
+        raise refusal("novelty", f'novelty must be {allowed}, such as {{"level": {NOVEL}}}')
     return {"level": float(level)}
 
 

@@ -86,11 +86,25 @@ def test_a_dragged_threshold_is_told_in_words_with_its_cost_beside_the_present_r
     assert told(page) == meant(present)
     page.get_by_label("from a probability of").fill(str(found["curve"]["threshold"].index(0.6)))
     page.get_by_text("more than the present rule").wait_for()
+    page.get_by_text("at the present costs,").wait_for()
     assert told(page) == [*meant(chosen), pytest.approx(n * (chosen["cost"] - present["cost"]), rel=0.006)]
     sentence = page.locator(".meant").inner_text()
     assert re.search(r"learned since [A-Z][a-z]{2} \d+, \d{4}, .* raised [\d,]+ alerts? of fraud", sentence)
     assert barriers(page) == []
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+def test_the_words_call_equal_costs_equal(client, server, tab):
+    client.create_model("equal", **BODY)
+    client.learn_rows("equal", *stream(120, share=0.4))
+    page = tab(server.url).open("models/equal/decide", ".meant")
+    found = client.thresholds("equal")
+    present = found["rules"]["present"]["cost"]
+    curve = found["curve"]
+    for place, cost in enumerate(curve["cost"]):
+        page.get_by_label("from a probability of").fill(str(place))
+        equal = cost == pytest.approx(present, rel=1e-9) and curve["threshold"][place] != found["threshold"]
+        assert ("as much as the present rule" in page.locator(".meant").inner_text()) == equal
 
 
 def test_costs_are_set_from_a_threshold_by_the_keyboard_alone(client, server, tab, payments):

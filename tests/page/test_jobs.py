@@ -168,7 +168,8 @@ def try_a_challenger(hand):
     eventually(lambda: not hand.client.model("pumps")["jobs"])
     hand.button("Promote")
     eventually(lambda: hand.client.model("pumps")["configuration"]["C"] == 5)
-    hand.fold("Drift and events")
+    hand.page.get_by_role("button", name="Take back").wait_for()
+    expect(hand.page.get_by_role("heading", name="Drift and events", exact=True)).to_be_in_viewport()
     hand.button("Take back")
     eventually(lambda: hand.client.model("pumps")["configuration"]["C"] == 1)
 

@@ -68,12 +68,17 @@ def test_an_admin_writes_a_guide_that_annotators_read_beside_each_question(clien
 
 
 def test_a_line_of_the_guide_describes_a_label_on_its_button(client, server, tab):
-    guide = "Read the whole mail.\nspam: sells something\n1: the integer"
-    model = pool(client, labels={"guide": guide}, classes=["ham", "spam", 1, "1"])
+    guide = f"Read the whole mail.\nspam: sells something\n1: the integer\nham:raw: not smoked\nlong: {'word ' * 500}"
+    model = pool(client, labels={"guide": guide}, classes=["ham", "ham:raw", "spam", 1, "1", "long"])
     page = tab(server.url, viewport={"width": 320, "height": 800}).label(model, "ann")
     buttons = page.get_by_role("group", name="Answers").get_by_role("button")
     found = {each.locator("bdi").first.inner_text(): each.locator("small").all_inner_texts() for each in buttons.all()}
-    assert found == {"ham": [], "spam": ["sells something"], "1": ["the integer"], '"1"': []}
+    long = found.pop("long")[0]
+    assert found == {
+        "ham": [], "ham:raw": ["not smoked"], "spam": ["sells something"], "1": ["the integer"], '"1"': []
+    }  # fmt: skip
+    assert long.startswith("word word")
+    assert buttons.filter(has_text="long").bounding_box()["height"] < 120  # the whole line stands in the guide
     assert barriers(page) == []
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     page.get_by_role("button", name="Edit the guide").click()
@@ -312,6 +317,24 @@ def test_labelling_goes_on_while_a_changed_answer_retrains_the_model(client, ser
     sent(one)
     assert answers(client, model) == {changed: "spam"} | dict.fromkeys(shown, "ham")
     assert client.example(model, changed)["label"] == "spam"
+
+
+@pytest.mark.long
+def test_a_retraining_that_the_server_no_longer_knows_ends_on_the_page(client, server, tab):
+    model = pool(client, solver="lasvm")
+    one = tab(server.url)
+    page = one.label(model, "ann")
+    one.answer("1")
+    page.keyboard.press("u")
+    page.locator(".question.again").wait_for()
+    held = one.hold("**/jobs/*")
+    page.keyboard.press("2")
+    eventually(lambda: page.wait_for_timeout(20) or held)
+    client.delete_model(model)
+    held[0].continue_()
+    page.unroute("**/jobs/*")
+    page.get_by_role("region", name="Question").get_by_text("Retraining failed: ").wait_for()
+    page.get_by_role("region", name="Retraining").wait_for(state="detached")
 
 
 @pytest.mark.long

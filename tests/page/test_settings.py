@@ -277,6 +277,10 @@ def test_a_half_filled_part_is_refused_in_the_words_of_its_fields(client, server
         assert alert.inner_text().strip() == said
         page.keyboard.press("Escape")
         dialog.wait_for(state="detached")
+    dialog = change(page, "novelty")
+    dialog.get_by_role("textbox").fill("often")
+    dialog.get_by_role("button", name="Change", exact=True).click()
+    alert.get_by_text('or an object with a level from 0.002 to 0.5, got "often"').wait_for()
     assert client.model("half")["configuration"] == before
 
 

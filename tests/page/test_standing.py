@@ -216,7 +216,6 @@ def test_a_worse_challenger_is_promoted_after_a_warning_and_taken_back(client, s
     page.get_by_role("button", name="Promote").click()
     eventually(lambda: client.model(model)["configuration"]["C"] == 1e-6)
     assert "The challenger is worse" in asked[0]
-    one.unfold("Drift and events")
     page.get_by_role("row", name=re.compile("promoted")).get_by_role("button", name="Take back").click()
     eventually(lambda: client.model(model)["configuration"]["C"] == 1)
     page.get_by_role("row", name=re.compile("^taken back")).wait_for()

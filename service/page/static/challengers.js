@@ -3,7 +3,7 @@
 import { html, useState } from "./vendor/htm-preact.js";
 import { ask, may, path } from "./api.js";
 import { spoken, words } from "./controls.js";
-import { amount } from "./standing.js";
+import { amount, fold } from "./standing.js";
 import { announce, count, figure, Name, percent, Problem } from "./parts.js";
 
 // The parts in which a challenger's configuration differs from the champion's, in words.
@@ -31,6 +31,7 @@ export function Challengers({ model, shadows, again }) {
       await ask(method, `models/${path(model)}/shadows/${path(name)}${to}`);
       announce(`${name}: done`);
       setError(null);
+      if (to) location.hash = fold(model, "happened"); // where the promotion can be taken back
     } catch (caught) { setError(caught); }
     again();
   };

@@ -10,7 +10,7 @@ export const spoken = (name) => name.replaceAll("_", " ");
 export const told = (text) => text?.replaceAll("null:", "not set:").replaceAll(/,? named as in `scores`,?/g, "").replaceAll("`", "");
 
 // An error of the server in the words of a form: without JSON, because the form shows the values.
-export const worded = ({ message }) => ({ message: message.replace(/^configuration: (?:(\w+): (?=\1\b))?/, "").replace(/(, such as \{.*?\})?(, got [{[].*)?$/s, "") });
+export const worded = ({ message }) => ({ message: message.replace(/^configuration: (?:(\w+): (?=\1\b))?/, "").replace(/, such as \{.*?\}(?=, got |$)/, "").replace(/, got [{[].*$/s, "") });
 
 // The schema behind a reference, without null. `none` says whether null is allowed.
 export function plain(schema, all) {

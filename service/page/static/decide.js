@@ -43,7 +43,7 @@ function Threshold({ model, configuration, again }) {
   const to = `models/${path(model)}`;
   const [of, setOf] = useState(null), [at, setAt] = useState(null), [error, setError] = useState(null); // at: number of the chosen threshold; null: the present one
   const [newest, problem, fetchAgain] = usePolled(() => ask("GET", `${to}/thresholds${of === null ? "" : `?class=${encodeURIComponent(of)}`}`), CURVE_MS, [model, of]);
-  const [history] = usePolled(() => ask("GET", `${to}/history`), null, [model]);
+  const [history] = usePolled(() => ask("GET", `${to}/history`), CURVE_MS, [model]);
   const kept = useRef(), slider = useRef(), found = newest ?? kept.current; // kept while the curve of the other class is loading, so that no field loses the focus
   kept.current = found;
   const title = html`<h2>Threshold</h2>`;
@@ -74,7 +74,7 @@ function Threshold({ model, configuration, again }) {
     <p class="row"><label>Decide <select aria-label="Class with the threshold" value=${name} onChange=${(e) => { setOf(e.target.value); setAt(null); }}>${[name, other].sort().map((it) => html`<option value=${it} selected=${it === name}>${it}</option>`)}</select></label>
       <label for="threshold">from a probability of</label> <b class="chosen">${share(t)}</b> <span>on.</span></p>
     <input id="threshold" ref=${slider} type="range" min="0" max=${x.length - 1} step="1" value=${i} aria-valuetext=${`${share(t)}, costs ${costsOf(t)}`} onInput=${(e) => setAt(Number(e.target.value))} />
-    <p class="meant"><${Meant} name=${name} n=${n} since=${since} rule=${present ? rules.present : by(i)} present=${present ? null : rules.present} alerts=${configuration.capacity?.[name]} asks=${asks} /></p>
+    <p class="meant"><${Meant} name=${name} n=${n} since=${since} rule=${present ? rules.present : by(i)} present=${present ? null : rules.present} alerts=${configuration.capacity?.[name]} asks=${asks} priced=${configuration.costs ? "at the present costs" : "if each error costs 1"} /></p>
     <p>This threshold corresponds to costs <b>${costsOf(t)}</b>: ${t <= 0.5 ? than((1 - t) / t, html`missed <bdi>${name}</bdi>`, "false") : than(t / (1 - t), html`false <bdi>${name}</bdi>`, "missed")}.
       ${asks && (costs.ask < doubt ? ` Around the threshold the model asks a person, whose look costs ${figure(costs.ask)}.` : ` ${limited ? "By its costs alone, the model never asks" : "The model never asks"}: a person's look costs ${figure(costs.ask)}, and an error in the most doubtful case ${figure(doubt)} on average.`)}
       ${limited && ` ${asks ? "Beyond a limit of a decision, and where a promise cannot be kept, a person is asked too" : "Beyond a capacity the model takes the next best decision"}; the figures here leave that out.`}</p>
@@ -100,19 +100,19 @@ function sinceOf({ curve }, n) {
   return curve.at_ms.length ? new Date(curve.at_ms[Math.max(0, i)]).toLocaleString("en", { dateStyle: "medium", timeStyle: "short" }) : null;
 }
 
-// The meaning of a rule for the n remembered examples. present: the rule to compare its cost with, or null.
-function Meant({ name, n, since, rule, present, alerts, asks }) {
-  const decided = Math.round(n * (rule.right + rule.false)), cost = n * rule.cost, less = present && times(n * present.cost - cost);
+// The meaning of a rule for the n remembered examples. present: the rule to compare its cost with, or null. priced: by which costs.
+function Meant({ name, n, since, rule, present, alerts, asks, priced }) {
+  const decided = Math.round(n * (rule.right + rule.false)), cost = n * rule.cost, less = present && n * present.cost - cost;
   return html`Of the last ${plural(Math.round(n), "labelled example")}${since && `, learned since ${since},`} the model would have ${alerts ? html`raised ${plural(decided, "alert")} of <bdi>${name}</bdi>` : html`decided <bdi>${name}</bdi> ${plural(decided, "time")}`},
     ${` ${count(Math.round(n * rule.right))}`} of them rightly, and missed <bdi>${name}</bdi> ${plural(Math.round(n * rule.missed), "time")}${asks && `; it would have asked a person ${plural(Math.round(n * rule.asked), "time")}`}.
-    <b> Cost: ${times(cost)}</b>${present && (cost === n * present.cost ? ", as much as the present rule" : `, ${less.startsWith("-") ? `${less.slice(1)} more` : `${less} less`} than the present rule`)}.`;
+    <b> Cost: ${times(cost)}</b> ${priced}${present && (Math.abs(less) <= 1e-9 * Math.abs(cost) ? ", as much as the present rule" : `, ${times(Math.abs(less))} ${less < 0 ? "more" : "less"} than the present rule`)}.`;
 }
 
-// at: the recall with a mark.
+// at: the recall with a mark. No mark stands where nothing is decided, because there is no precision.
 function PrecisionRecall({ title, precision, recall, at = null, mark }) {
   const points = new Map(recall.map((r, i) => [r, precision[i]]).filter(([r, p]) => r !== null && p !== null).sort(([a], [b]) => a - b));
-  const x = [...points.keys()];
-  return html`<${Chart} title=${title} of="Recall, %" asPercent=${true} here=${at === null ? null : x.indexOf(at)} marks=${at === null ? [] : [{ at: 100 * at, text: mark }]}
+  const x = [...points.keys()], here = points.has(at) ? x.indexOf(at) : null;
+  return html`<${Chart} title=${title} of="Recall, %" asPercent=${true} here=${here} marks=${here === null ? [] : [{ at: 100 * at, text: mark }]}
     data=${[x.map((r) => 100 * r), [...points.values()]]} series=${[{ name: "precision", k: 1 }]} />`;
 }
 

@@ -7,8 +7,12 @@ import { announce, Dialog, Problem, shownLabel } from "./parts.js";
 
 const CHARS_MAX = 5000; // maximum length of a guide
 
-// The guide's description of a label: the rest of a line that begins with the label and a colon.
-export const described = (guide, label) => guide?.split("\n").find((line) => line.startsWith(`${shownLabel(label)}:`))?.slice(shownLabel(label).length + 1).trim();
+// The guide's description of a label: the rest of a line that begins with the label and a colon, and with no longer label
+// of the classes.
+export function described(guide, label, classes) {
+  const start = `${shownLabel(label)}:`, longer = classes.map((it) => `${shownLabel(it)}:`).filter((it) => it !== start && it.startsWith(start));
+  return guide?.split("\n").find((line) => line.startsWith(start) && !longer.some((it) => line.startsWith(it)))?.slice(start.length).trim();
+}
 
 export function Guide({ model, guide, classes, changed }) {
   const [editing, setEditing] = useState(false), [error, setError] = useState(null);
@@ -25,7 +29,7 @@ export function Guide({ model, guide, classes, changed }) {
   };
   if (!guide && !may("admin")) return null;
   return html`<section class="card guide" aria-label="Guide"><h2>Guide</h2>
-    ${guide ? html`<p class="lines"><bdi>${guide}</bdi></p>` : html`<p class="soft">Tell annotators what to look for, and when to choose which label.</p>`}
+    ${guide ? html`<p class="lines" tabindex="0" role="group" aria-label="Text of the guide"><bdi>${guide}</bdi></p>` : html`<p class="soft">Tell annotators what to look for, and when to choose which label.</p>`}
     ${may("admin") && html`<button class="plain" onClick=${() => setEditing(true)}>${guide ? "Edit the guide" : "Write a guide"}</button>`}
     ${editing && html`<${Dialog} title="Guide for annotators" close=${close}><form onSubmit=${save}>
       <label>What annotators read beside each question <textarea name="guide" rows="10" cols="60" maxlength=${CHARS_MAX}>${guide ?? ""}</textarea></label>

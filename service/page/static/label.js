@@ -193,7 +193,7 @@ function Work({ model, annotator, leave }) {
           : html`<p class="waiting">Loading…</p>`}</div>
         <div class="answers" role="group" aria-label="Answers">${classes.map((label) => html`
           <button key=${shownLabel(label)} disabled=${none} class=${undoing && same(undoing.label, label) ? "given" : ""} onClick=${() => act.label(label)}>
-            <${LabelName} of=${label} cut=${200} />${keys.ofClass(label) && html` <kbd aria-hidden="true">${keys.ofClass(label)}</kbd>`}${described(guide, label) && html`<small><bdi>${described(guide, label)}</bdi></small>`}</button>`)}
+            <${LabelName} of=${label} cut=${200} />${keys.ofClass(label) && html` <kbd aria-hidden="true">${keys.ofClass(label)}</kbd>`}<${Described} text=${described(guide, label, classes)} /></button>`)}
           ${question && figures && !declared && (open.another === question.id || !classes.length ? html`<form class="row" onSubmit=${typed}><label>Label <input ref=${field} name="label" autocomplete="off" maxlength="256" /></label><button>Use this label</button><button name="only">Only add it</button></form>`
             : button("another", { disabled: none }))}</div>
         ${first && html`<p class="soft">Nothing is labelled yet. Type what this example is, or first add each label that you need: each gets a button and a key. The model learns from each answer, predicts as soon as it knows two labels, and then asks for the examples that teach it most.</p>`}
@@ -220,6 +220,8 @@ function Work({ model, annotator, leave }) {
     </aside></div>
     ${open.keys && html`<${Keys} model=${model} classes=${classes} keys=${keys} changed=${again} close=${() => setOpen((was) => ({ ...was, keys: false }))} />`}`;
 }
+
+const Described = ({ text }) => text && html`<small><bdi>${text}</bdi></small>`;
 
 // The classes and the typed labels. Numbers are in numeric order, other labels in the order in which they came.
 function withNew(classes, more) {

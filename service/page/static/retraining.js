@@ -13,10 +13,11 @@ function left({ progress, at }, now) {
   return s < 1 ? "" : `, about ${s < 90 ? plural(Math.ceil(s), "second") : plural(Math.round(s / 60), "minute")} left at this pace`;
 }
 
-// job: the path in the server's answer, "/jobs/...". Calls ended(job) once, after the job has ended.
+// job: the path in the server's answer, "/jobs/...". Calls ended(job) once, after the job has ended. A job that the server
+// no longer knows has ended, too.
 export function Progress({ job, ended, children }) {
-  const [found] = usePolled(() => ask("GET", job.slice(1)), EVERY_MS, [job]), first = useRef(null);
-  useEffect(() => { if (found && found.state !== "running") ended(found); }, [found?.state]);
+  const [found, error] = usePolled(() => ask("GET", job.slice(1)), EVERY_MS, [job]), first = useRef(null), lost = error?.status === 404;
+  useEffect(() => { if (lost) ended({ error: error.message }); else if (found && found.state !== "running") ended(found); }, [found?.state, lost]);
   const progress = found?.progress ?? 0, word = WORDS[found?.kind] ?? found?.kind ?? "";
   if (found) first.current ??= { progress, at: Date.now() };
   return html`<p>${word}${found && ": "}${percent(progress, 0)}${found && left(first.current, progress)}. ${children}</p>
