@@ -389,7 +389,6 @@ class LASVM(DualExpansion):
         self.ahead, self.nothing_ahead = nothing_ahead(self.dtype), nothing_ahead(self.dtype)
 
     fades = True
-    reads_whole = True
     widens_lines = True
 
     def learn(self, rows: Rows, classes: Array, keys: Array, *, again: bool = False) -> Array:
@@ -439,6 +438,11 @@ class LASVM(DualExpansion):
         finish = self.optimise(self.parameters.tol)
         self._put_away(self.parameters)
         return finish
+
+    @property
+    def reads_whole(self) -> bool:
+        """Whether no example has faded, so that `finish_over` reads its data set."""
+        return not self.fading
 
     def finish_over(
         self,
