@@ -152,8 +152,8 @@ owner must answer more of the requests that followers could answer. A request th
 # Limits on what a model remembers. These limits are part of the meaning of a log: if one is changed, an old log leads
 # to a different state, and digests and snapshots of other servers no longer agree.
 WHOLE_NUMBERS_MAX = 2**26
-"""Maximum number of numbers in all x of a log over which the finishing step optimises; each x counts as at least 20.
-With a longer log, it optimises over the points. Meanwhile each number takes up to 24 bytes of memory.
+"""Maximum number of numbers in all x and decision values of a log over which the finishing step optimises. With a
+longer log, it optimises over the points. Meanwhile a number takes some 30 bytes of memory.
 """
 SHADOWS_MAX = 8
 """Maximum number of challengers of a model. Each challenger costs as much memory and time as the model."""

@@ -123,8 +123,8 @@ class ExampleDecisions(TypedDict):
 
 
 class Finished(TypedDict):
-    """The result of a finishing step. missing: number of examples of the log that the optimum needs as further points,
-    although points_max leaves no room for them. The step was then over the points alone.
+    """The result of a finishing step. missing: number of examples of the log that violated when points_max left no room
+    for them; 0 if there was room. If it is not 0, the step was over the points alone.
     """
 
     model: str

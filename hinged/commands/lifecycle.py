@@ -147,5 +147,5 @@ def finish(client: Client, *, model: str, epochs: int | None, as_json: bool) -> 
     found = client.finish(model, epochs=epochs)
     gap = "" if found["duality_gap"] is None else f", gap {found['duality_gap']:.3g}"
     text = f"{model}: {found['steps']:,} steps, {found['support_vectors']:,} support vectors{gap}"
-    why = f": the optimum needs {found['missing']:,} more examples than points_max allows" if found["missing"] else ""
+    why = f": points_max leaves no room for {found['missing']:,} examples that violate" if found["missing"] else ""
     tell(found, as_json, text if found["converged"] else f"{text}; not converged{why}")

@@ -18,7 +18,7 @@ from hinged.service import limits
 from hinged.service.data.classes import Label, Labels
 from hinged.service.data.configuration import read_configuration
 from hinged.service.data.features.reader import AS_THEY_CAME, Reader, Reading
-from hinged.service.data.inputs import NAMED_VALUES, Inputs, join_inputs, join_long
+from hinged.service.data.inputs import Inputs, join_inputs, join_long
 from hinged.service.data.parts import Configuration
 from hinged.service.data.slices import at_once
 from hinged.service.model.metrics import UNKNOWN, Prequential
@@ -241,14 +241,22 @@ class ModelLearner:
         # optimises only over the current points.
         epochs = event.epochs if self.configuration.half_life is None else 0
         self._wait_for_kernels()
-        for _ in range(epochs):
+        whole: list[tuple[Rows, Array, Array, Array | None]] | None = None
+        numbers = 0
+        for left in reversed(range(epochs)):
+            if left == 0 and event.whole and self.solver.reads_whole:
+                whole = []
             for rows, batch in self._read_again(epoch):
                 # Learn dropped examples again while the solver has fewer than points_max points, unless they are old.
-                held = np.isin(batch.keys, self.solver.keys())
-                fits = (held | (np.cumsum(~held) <= self.solver.room)) & (batch.keys > self.ages.dropped)
+                held, young = np.isin(batch.keys, self.solver.keys()), batch.keys > self.ages.dropped
+                fits = (held | (np.cumsum(~held) <= self.solver.room)) & young
                 self._taught(*_some(rows, batch, fits), again=True)
-        whole = self._data_set(epoch) if epochs and event.whole and self.solver.reads_whole else None
-        return WholeFinish(*self.solver.finish(), missing=0) if whole is None else self.solver.finish_over(*whole)
+                if whole is not None:
+                    whole.append(_some(rows, batch, young))
+                    numbers += whole[-1][0].values.size + len(whole[-1][0]) * self.solver.columns
+                    if numbers > limits.WHOLE_NUMBERS_MAX:
+                        whole = None
+        return self.solver.finish_over(*_joined(whole)) if whole else WholeFinish(*self.solver.finish(), missing=0)
 
     def _wait_for_kernels(self) -> None:
         """Wait until all functions of the solver are compiled, even the functions that a new model does not need. This
@@ -262,23 +270,6 @@ class ModelLearner:
         with self.warmup.encoder.from_the_first() if self.warmup.encoder is not None else nullcontext():
             for event in epoch():
                 yield self._encoded(self.rows(event.inputs)), event
-
-    def _data_set(self, epoch: Epoch | None) -> tuple[Rows, Array, Array, Array] | None:
-        """Return what is in the log and in the window. None if that is nothing, or needs too much memory."""
-        batches: list[Rows] = []
-        columns: list[tuple[Array, ...]] = []
-        numbers = 0
-        for rows, event in self._read_again(epoch):
-            young, classes, keys, weights = _some(rows, event, event.keys > self.ages.dropped)
-            batches.append(young)
-            columns.append((classes, keys, np.ones(keys.size) if weights is None else weights))
-            numbers += max(young.values.size, NAMED_VALUES * len(young))
-            if numbers > limits.WHOLE_NUMBERS_MAX:
-                return None
-        if not batches:
-            return None
-        classes, keys, weights = map(np.concatenate, zip(*columns, strict=True))
-        return cast("Rows", at_once(join_long(batches))), classes, keys, weights
 
     def takes(self, inputs: Inputs) -> bool:
         """Return whether a batch has the form that the configuration needs."""
@@ -525,3 +516,10 @@ def _some(rows: Rows, event: ExamplesLearned, wanted: Array) -> tuple[Rows, Arra
     these = np.flatnonzero(wanted)
     weights = None if event.weights is None else event.weights[these]
     return rows.take(these), event.classes[these], event.keys[these], weights
+
+
+def _joined(parts: Sequence[tuple[Rows, Array, Array, Array | None]]) -> tuple[Rows, Array, Array, Array]:
+    """Return one data set of several: rows, classes, keys and weights."""
+    rows, classes, keys, weights = zip(*parts, strict=True)
+    own = [np.ones(each.size) if given is None else given for each, given in zip(keys, weights, strict=True)]
+    return cast("Rows", at_once(join_long(rows))), np.concatenate(classes), np.concatenate(keys), np.concatenate(own)

@@ -20,9 +20,9 @@ class Finish(NamedTuple):
 
 
 class WholeFinish(NamedTuple):
-    """The outcome of a finishing step over a data set: steps, whether it converged, and the examples that are missing.
+    """The outcome of a finishing step over a data set: steps, and whether it converged.
 
-    missing: number of examples that the optimum needs although points_max leaves no room for them.
+    missing: number of examples that violated when points_max left no room for them; 0 if there was room.
     """
 
     steps: int

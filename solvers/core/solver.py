@@ -57,7 +57,6 @@ class Solver(ABC):
 
     forgets: whether `drop` removes every effect of an example. In some solvers most examples do not become points but
     change the coefficients of other points; there `drop` removes only points. fades: whether `fade` is implemented.
-    reads_whole: whether `finish_over` reads its data set.
     fading: whether learned examples may have faded. weight: weight of the examples being learned. heaviest: the largest
     weight of any example so far; 0 while every weight has been 1. seen (classes,): number of examples learned of each
     class, without dropped examples; 0 if a drop left no point of the class. costs (classes, classes): the cost of each
@@ -66,7 +65,6 @@ class Solver(ABC):
 
     forgets: ClassVar[bool] = True
     fades: ClassVar[bool] = False
-    reads_whole: ClassVar[bool] = False
     bounded: ClassVar[bool] = False
     """Whether C bounds the coefficients. If not, a model has no parameter C."""
 
@@ -307,6 +305,11 @@ class Solver(ABC):
     def finish(self) -> Finish:
         """Optimise over all points until no violation exceeds the tolerance, if the solver can do so."""
         return Finish(0, converged=True)
+
+    @property
+    def reads_whole(self) -> bool:
+        """Whether `finish_over` now reads its data set."""
+        return False
 
     def finish_over(
         self,

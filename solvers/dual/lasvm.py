@@ -389,7 +389,6 @@ class LASVM(DualExpansion):
         self.ahead, self.nothing_ahead = nothing_ahead(self.dtype), nothing_ahead(self.dtype)
 
     fades = True
-    reads_whole = True
     widens_lines = True
 
     def learn(self, rows: Rows, classes: Array, keys: Array, *, again: bool = False) -> Array:
@@ -440,6 +439,11 @@ class LASVM(DualExpansion):
         self._put_away(self.parameters)
         return finish
 
+    @property
+    def reads_whole(self) -> bool:
+        """Whether no example has faded, so that `finish_over` reads its data set."""
+        return not self.fading
+
     def finish_over(
         self,
         rows: Rows,
@@ -453,11 +457,12 @@ class LASVM(DualExpansion):
         """
         if self.fading or (self.seen > 0).sum() < 2:
             return WholeFinish(*self.finish(), missing=0)
+        classes, keys = np.asarray(classes, np.int64), np.asarray(keys, np.int64)
         without_idle = self.parameters._replace(idle_max=0)
         weights = np.ones(len(rows)) if weights is None else weights
         before = self.state() if self.live + len(rows) > self.points_max else {}
         found = optimise_over(self, rows, classes, keys, weights, lambda: self._put_away(without_idle), told)
-        if found.missing:
+        if before and not found.converged:
             self.load(before)
             return found._replace(steps=found.steps + self.finish().steps)
         self._put_away(self.parameters)

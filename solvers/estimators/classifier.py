@@ -144,7 +144,7 @@ class SolverClassifier(ClassifierMixin, SolverEstimator):
     def _warn(self, missing: int = 0) -> None:
         """Warn the caller of `fit` or `partial_fit` that the solver did not reach its optimum.
 
-        missing: number of examples that the optimum needs although points_max leaves no room for them.
+        missing: as in WholeFinish.
         """
         reason = (
             f"did not reach its optimum: {missing} more examples violate, but points_max allows "

@@ -89,7 +89,6 @@ class Race(Solver):
     """
 
     fades: ClassVar[bool] = True
-    reads_whole: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -368,6 +367,11 @@ class Race(Solver):
         """Run the finishing step of every arm."""
         done = on_each(lambda machine: machine.finish(), self.machines)
         return Finish(sum(each.steps for each in done), all(each.converged for each in done))
+
+    @property
+    def reads_whole(self) -> bool:
+        """Whether the leader reads the data set of `finish_over`."""
+        return self.leader.machine.reads_whole
 
     def finish_over(
         self,

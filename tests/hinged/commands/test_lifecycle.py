@@ -5,6 +5,7 @@ terminal.
 import csv
 import json
 import os
+import re
 from datetime import UTC, datetime
 from io import BytesIO, StringIO
 
@@ -168,6 +169,15 @@ def test_offer_reads_candidates_from_lines(run, client, model):
 def test_finish_completes_a_models_optimisation(run, model):
     (found,) = run("finish", model, "--epochs", 1)
     assert found["converged"]
+
+
+def test_finish_says_how_many_examples_violate_where_points_max_leaves_no_room(terminal, client):
+    parts = {"kernel": {"type": "rbf", "gamma": 1.0}, "C": 1.0, "features": {"type": "dense", "dim": 2}}
+    client.create_model("narrow", solver="lasvm", points_max=20, **parts)
+    client.learn("narrow", [{"x": [k % 7, k % 5], "y": "no" if k % 3 else "yes"} for k in range(100)])
+    finished = terminal("finish", "narrow", "--epochs", 1)
+    assert finished.wait() == 0
+    assert re.search(r"not converged: points_max leaves no room for \d+ examples that violate", finished.text)
 
 
 @pytest.mark.long

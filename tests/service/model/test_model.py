@@ -9,12 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hinged.frames import BadFrame
+from hinged.service import limits
 from hinged.service.data.configuration import parse_configuration
 from hinged.service.data.examples import to_inputs
 from hinged.service.data.parts import Configuration
 from hinged.service.errors import Conflict, Invalid, ModelFull
 from hinged.service.model.events.changes import ChallengerPromoted
-from hinged.service.model.events.learning import TrainingFinished
+from hinged.service.model.events.learning import ExamplesLearned, TrainingFinished
 from hinged.service.model.model import Model
 from hinged.service.settings import Settings
 from tests.helpers import models
@@ -25,7 +26,8 @@ BASE = {"kernel": {"type": "rbf", "gamma": 0.7}, "C": 10, "features": {"type": "
 
 
 def new_model(**changes):
-    return models.created(parse_configuration(json.dumps(BASE | changes), Settings()), SIZES)
+    parts = {name: part for name, part in (BASE | changes).items() if part is not None}
+    return models.created(parse_configuration(json.dumps(parts), Settings()), SIZES)
 
 
 def request(model, examples):
@@ -104,6 +106,35 @@ def test_a_snapshot_and_the_log_after_it_equal_the_whole_log(cut, seed, finish):
         one.apply(one.position + 1, TrainingFinished(0))
     assert digest_of(restored) == digest_of(model)
     assert restored.snapshot() == model.snapshot()
+
+
+def finished(examples, *, epochs=1, whole=True, **changes):
+    """Return a model that was finished after epochs over these examples, and how often the log was read."""
+    model, log, read = new_model(**changes), [], []
+    learn(model, examples, log=log)
+    learned = [event for event in log if isinstance(event, ExamplesLearned)]
+    finish = TrainingFinished(0, epochs, whole=whole)
+    model.apply(model.position + 1, finish, lambda: read.append(1) or iter(learned))
+    return digest_of(model), len(read)
+
+
+def test_a_log_is_optimised_if_its_numbers_and_decision_values_are_few_enough(monkeypatch):
+    examples = [
+        (given, x, y if k % 10 == 0 else "abcd"[2 * (x[0] > 0) + (x[1] > 0)])
+        for k, (given, x, y) in enumerate(stream(600, labels="abcd"))
+    ]
+    losing = {"solver": "lasvm", "idle_max": 0, "C": 2, "kernel": {"type": "rbf", "gamma": 0.5}}
+    (whole, _), (points, _) = (finished(examples, whole=each, **losing) for each in (True, False))
+    assert whole != points  # the epoch drops examples that the optimum needs
+    for most, expected in ((600 * (2 + 4), whole), (600 * (2 + 4) - 1, points)):
+        monkeypatch.setattr(limits, "WHOLE_NUMBERS_MAX", most)
+        assert finished(examples, **losing)[0] == expected
+
+
+@pytest.mark.parametrize("solver", ["lasvm", "auto", "lasvm-nc"])
+def test_each_epoch_before_a_finish_reads_the_log_once(solver):
+    changes = {"solver": solver, **({"kernel": {"type": "rbf"}, "C": None} if solver == "auto" else {})}
+    assert finished(stream(60), epochs=2, **changes)[1] == 2
 
 
 @pytest.mark.long

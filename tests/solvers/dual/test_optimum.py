@@ -9,6 +9,7 @@ from sklearn.svm import SVC
 
 from hinged.sklearn import LASVMClassifier
 from hinged.solvers.dual import optimum
+from hinged.solvers.dual.entering import enter_rows
 from tests.helpers.solvers import naive
 from tests.helpers.solvers.streams import Stream, two_moons
 
@@ -101,6 +102,17 @@ def test_examples_that_the_pass_dropped_come_back():
     best = libsvm_dual(K, labels, 10.0, bound)
     assert duals[True] == pytest.approx(best, rel=1e-6)
     assert duals["points"] < best * (1 - 1e-4)
+
+
+def test_classes_as_a_log_has_them_need_no_other_compiled_functions():
+    X, y = two_moons(300, noise=0.35, seed=4)
+    compiled = []
+    for integer in (np.int64, np.int32):
+        stream, rounds = Stream(X, (y > 0).astype(int), C=10.0, idle_max=0, delta_max=None).learn(), []
+        stream.solver.finish_over(stream.rows(X), (y > 0).astype(integer), np.arange(300), told=rounds.append)
+        assert rounds[0].violating > 0
+        compiled.append(len(enter_rows.signatures))
+    assert compiled[0] == compiled[1]
 
 
 def test_finishing_over_the_points_is_one_pass_and_the_finishing_step_of_the_solver():
