@@ -97,6 +97,7 @@ def test_a_key_is_revoked_by_the_keyboard_alone_and_only_after_its_name_was_type
     with Client(server.url, key=text) as gone, pytest.raises(HingedError, match="not known, or was revoked"):
         gone.key()
     page.get_by_role("row", name=re.compile("^leaving")).wait_for(state="detached")
+    assert page.evaluate("document.activeElement.textContent") == "People"
 
 
 def test_a_revoked_key_ends_the_view_and_a_new_key_sends_the_answers_that_waited(guarded, tab):

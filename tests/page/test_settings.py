@@ -127,6 +127,7 @@ def test_a_writer_settles_a_conflict_of_two_annotators_which_is_no_question(clie
     page.get_by_text("Only conflicts of annotators are left").wait_for()
     conflicts.get_by_role("button", name="spam bob").click()
     conflicts.wait_for(state="detached")
+    assert page.evaluate("document.activeElement.id") == "main"
     page.get_by_text("The pool is empty").or_(page.get_by_text("Other annotators have")).wait_for()
     assert client.example("torn", "c")["label"] == "spam"
     assert client.model("torn")["pool"]["conflicts"] == 0

@@ -1,6 +1,6 @@
 // Candidates on which annotators disagree, as a queue. A writer gives the label from which the model learns.
 
-import { html, useState } from "./vendor/htm-preact.js";
+import { html, useRef, useState } from "./vendor/htm-preact.js";
 import { ask, may, path } from "./api.js";
 import { Example } from "./example.js";
 import { LabelName, Problem, same, usePolled } from "./parts.js";
@@ -24,18 +24,19 @@ export function Conflicts({ model, figures, held, settled }) {
     const open = [...old, ...listed].slice(0, SHOWN);
     return Promise.all(open.map(async (it) => ({ ...it, x: (await ask("GET", `${to}/examples/${path(it.id)}`)).x })));
   }, 10_000, [model, wanted, figures?.pool.conflicts, held.length]);
-  const [gone, setGone] = useState([]), [error, setError] = useState(null);
+  const [gone, setGone] = useState([]), [error, setError] = useState(null), heading = useRef();
   const settle = async (id, y) => {
     try {
       await ask("POST", `${to}/learn`, { id, y });
       setGone((was) => [...was, id]);
       setError(null);
+      setTimeout(() => (heading.current ?? document.getElementById("main")).focus(), 0); // the button that was pressed is gone
       settled(id);
       again();
     } catch (caught) { setError(caught); }
   };
   const shown = found?.filter(({ id }) => !gone.includes(id)) ?? [];
-  return (shown.length > 0 || (wanted && (error ?? problem))) && html`<section class="card" aria-label="Conflicts"><h2>Annotators disagree</h2>
+  return (shown.length > 0 || (wanted && (error ?? problem))) && html`<section class="card" aria-label="Conflicts"><h2 tabindex="-1" ref=${heading}>Annotators disagree</h2>
     <p class="soft">Choose the label from which the model learns.${figures.pool.conflicts > SHOWN && ` Here are ${SHOWN} of them; more follow as you settle these.`}</p><${Problem} error=${error ?? problem} />
     ${shown.map(({ id, votes, x }) => html`<div key=${id}><p><bdi class="code">${id.slice(0, 60)}</bdi></p>
       <${Example} x=${x} show=${figures.configuration.show} />

@@ -24,7 +24,7 @@ export function People() {
       : html`<p class="soft">The server may not write its key file, so keys cannot be changed here. <code>hinged keys</code> makes and revokes them where the file is.</p>`}
     <section class="card" aria-label="Roles"><h2>What each role may do</h2>
       <dl class="roles">${Object.entries(roles).map(([role, may], i) => html`<dt>${role}</dt><dd>${told(may)}${i > 0 && html` <span class="soft">(and what the roles above may)</span>`}</dd>`)}</dl></section>
-    ${revoked && html`<${Revoke} name=${revoked.name} close=${() => setRevoked(null)} done=${() => { setMade((was) => (was?.name === revoked.name ? null : was)); setRevoked(null); again(); heading.current.focus(); }} />`}`;
+    ${revoked && html`<${Revoke} name=${revoked.name} close=${() => setRevoked(null)} done=${() => { setMade((was) => (was?.name === revoked.name ? null : was)); setRevoked(null); again(); setTimeout(() => heading.current?.focus(), 0); /* the open dialog takes no focus outside */ }} />`}`;
 }
 
 const modelsOf = ({ models }) => (models.includes("*") ? "all models" : models.join(", "));
