@@ -114,11 +114,12 @@ def check_sent(data: bytes | bytearray) -> Iterator[None]:
 
 def opened(data: bytes | bytearray) -> tuple[memoryview, bytes]:
     """Return the JSON of the header, and the checksum. The JSON and the checksum are unchecked. Raise BadFrame."""
+    begins = bytes(data[: len(MAGIC)])
+    if begins != MAGIC:
+        raise BadFrame(f"this is no file of hinged: it begins with {begins!r} instead of {MAGIC!r}")
     if len(data) < _PREFIX.size:
         raise BadFrame(f"a frame has at least {_PREFIX.size} bytes, got {len(data)}")
-    magic, checksum, header_bytes = _PREFIX.unpack_from(data)
-    if magic != MAGIC:
-        raise BadFrame(f"this is no file of hinged: it begins with {magic!r} instead of {MAGIC!r}")
+    _, checksum, header_bytes = _PREFIX.unpack_from(data)
     return memoryview(data)[_PREFIX.size : _PREFIX.size + header_bytes], checksum
 
 

@@ -57,11 +57,8 @@ def load(data: bytes) -> SolverEstimator:
     Raise ValueError if the file is damaged, or has another kind or version. Raise it also if the model cannot be such
     an estimator, because its features are not numbers in columns or its labels have several types.
     """
-    kind = kind_of(data)
-    if kind not in (KIND, EXPORT):
-        raise BadFrame("this is no file of an estimator or of an exported model, or its beginning is damaged")
     try:
-        return _saved(data) if kind == KIND else _exported(data)
+        return _saved(data) if kind_of(data) == KIND else _exported(data)
     except (KeyError, IndexError, TypeError, AttributeError, OverflowError, StopIteration) as error:
         raise BadFrame(f"the file does not fit together: {error!r}") from error
 
