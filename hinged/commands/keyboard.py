@@ -5,6 +5,7 @@ from __future__ import annotations
 import codecs
 import os
 import re
+import select
 import sys
 from collections import deque
 from typing import Any, Self
@@ -18,6 +19,7 @@ except ImportError:  # Windows
     termios = None  # type: ignore[assignment]
 
 INTERRUPT, END = "\x03", "\x04"
+SIGNALS_S = 0.5  # seconds between two looks for signals
 SEQUENCE = re.compile(r"\x1b(\[[0-9;]*[A-Za-z~]|O.|.)?")  # escape sequences of cursor and function keys
 
 
@@ -65,6 +67,8 @@ class Keys:
     def _read(self) -> str:
         if termios is None:
             return click.getchar()
+        while not select.select([sys.stdin], [], [], SIGNALS_S)[0]:
+            pass  # handlers of signals run here, also of a signal that did not interrupt this thread's waiting
         data = os.read(sys.stdin.fileno(), 1024)
         if not data:
             raise EOFError

@@ -1,8 +1,10 @@
 """`hinged label` in a real terminal, with a real server."""
 
+import ctypes
 import itertools
 import signal
 from datetime import datetime, timedelta
+from pathlib import Path
 
 import pytest
 
@@ -193,13 +195,17 @@ def test_an_interrupted_session_releases_its_leases(client, model, label, end):
     assert "4 given back" in terminal.text
 
 
-@pytest.mark.parametrize("end", ["SIGTERM", "SIGHUP", "closed"])
+@pytest.mark.parametrize("end", ["SIGTERM", "SIGHUP", "closed", "to another thread"])
 def test_a_session_whose_terminal_closes_releases_its_leases(client, model, label, end):
     terminal = label()
     terminal.expect("q quit")
     eventually(lambda: len(leased(client, model)) >= 3)
     if end == "closed":
         terminal.close()
+    elif end == "to another thread":  # which does not interrupt the wait for a key, as a signal just before the wait
+        pid = terminal.process.pid
+        thread = max(int(each.name) for each in Path(f"/proc/{pid}/task").iterdir())
+        assert ctypes.CDLL(None).tgkill(pid, thread, signal.SIGTERM) == 0
     else:
         terminal.process.send_signal(getattr(signal, end))
     terminal.process.wait(PATIENCE_S)
