@@ -1,6 +1,9 @@
 """Settings, conflicts and files are handled on the page without a line of JSON."""
 
 import re
+import signal
+import threading
+from contextlib import contextmanager
 
 import pytest
 
@@ -285,6 +288,26 @@ def test_a_half_filled_part_is_refused_in_the_words_of_its_fields(client, server
     assert client.model("half")["configuration"] == before
 
 
+@contextmanager
+def slowed(process):
+    """Let a process run for a tenth of the time, so that a job takes seconds on any machine."""
+    ended = threading.Event()
+
+    def hold():
+        while not ended.wait(0.02):
+            process.send_signal(signal.SIGSTOP)
+            ended.wait(0.18)
+            process.send_signal(signal.SIGCONT)
+
+    holding = threading.Thread(target=hold)
+    holding.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        holding.join()
+
+
 def test_a_change_says_what_it_costs_and_its_job_how_much_time_is_left(client, server, tab):
     client.create_model("costly", kernel=KERNEL, C=1, features=FEATURES, points_max=2000)
     for seed in range(60):
@@ -298,9 +321,10 @@ def test_a_change_says_what_it_costs_and_its_job_how_much_time_is_left(client, s
     assert barriers(page) == []
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     dialog.get_by_role("spinbutton").fill("50")
-    dialog.get_by_role("button", name="Change now").click()
     jobs = page.get_by_role("region", name="Jobs")
-    jobs.get_by_text(re.compile("Retraining with the new settings: .* seconds? left at this pace")).wait_for()
+    with slowed(server.process):
+        dialog.get_by_role("button", name="Change now").click()
+        jobs.get_by_text(re.compile("Retraining with the new settings: .* seconds? left at this pace")).wait_for()
     assert barriers(page) == []
     jobs.wait_for(state="detached")
     assert client.model("costly")["configuration"]["C"] == 50
