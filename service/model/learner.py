@@ -14,13 +14,12 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 import numpy as np
 
 from hinged.frames import part, prefixed
-from hinged.service import limits
 from hinged.service.data.classes import Label, Labels
 from hinged.service.data.configuration import read_configuration
 from hinged.service.data.features.reader import AS_THEY_CAME, Reader, Reading
-from hinged.service.data.inputs import Inputs, join_inputs, join_long
+from hinged.service.data.inputs import Inputs, join_inputs
 from hinged.service.data.parts import Configuration
-from hinged.service.data.slices import at_once
+from hinged.service.model.dataset import DataSet, some_of
 from hinged.service.model.metrics import UNKNOWN, Prequential
 from hinged.service.model.predictions import numbers_of, together
 from hinged.service.model.warmup import WarmUp
@@ -241,22 +240,18 @@ class ModelLearner:
         # optimises only over the current points.
         epochs = event.epochs if self.configuration.half_life is None else 0
         self._wait_for_kernels()
-        whole: list[tuple[Rows, Array, Array, Array | None]] | None = None
-        numbers = 0
+        found = DataSet()
         for left in reversed(range(epochs)):
-            if left == 0 and event.whole and self.solver.reads_whole:
-                whole = []
+            collects = left == 0 and event.whole and self.solver.reads_whole
             for rows, batch in self._read_again(epoch):
                 # Learn dropped examples again while the solver has fewer than points_max points, unless they are old.
                 held, young = np.isin(batch.keys, self.solver.keys()), batch.keys > self.ages.dropped
                 fits = (held | (np.cumsum(~held) <= self.solver.room)) & young
-                self._taught(*_some(rows, batch, fits), again=True)
-                if whole is not None:
-                    whole.append(_some(rows, batch, young))
-                    numbers += whole[-1][0].values.size + len(whole[-1][0]) * self.solver.columns
-                    if numbers > limits.WHOLE_NUMBERS_MAX:
-                        whole = None
-        return self.solver.finish_over(*_joined(whole)) if whole else WholeFinish(*self.solver.finish(), missing=0)
+                self._taught(*some_of(rows, batch, fits), again=True)
+                if collects:
+                    found.add(some_of(rows, batch, young), self.solver.columns)
+        whole = found.joined()
+        return WholeFinish(*self.solver.finish(), missing=0) if whole is None else self.solver.finish_over(*whole)
 
     def _wait_for_kernels(self) -> None:
         """Wait until all functions of the solver are compiled, even the functions that a new model does not need. This
@@ -509,17 +504,3 @@ class ModelLearner:
         found = [self.solver.known(), self.warmup.keys[self.warmup.learned], np.array(left, np.int64)]
         segments = self.metrics.segments
         return np.concatenate(found if segments is None else [*found, segments.numbers])
-
-
-def _some(rows: Rows, event: ExamplesLearned, wanted: Array) -> tuple[Rows, Array, Array, Array | None]:
-    """Return the rows, classes, keys and weights of some examples of a batch. wanted (m,) bool."""
-    these = np.flatnonzero(wanted)
-    weights = None if event.weights is None else event.weights[these]
-    return rows.take(these), event.classes[these], event.keys[these], weights
-
-
-def _joined(parts: Sequence[tuple[Rows, Array, Array, Array | None]]) -> tuple[Rows, Array, Array, Array]:
-    """Return one data set of several: rows, classes, keys and weights."""
-    rows, classes, keys, weights = zip(*parts, strict=True)
-    own = [np.ones(each.size) if given is None else given for each, given in zip(keys, weights, strict=True)]
-    return cast("Rows", at_once(join_long(rows))), np.concatenate(classes), np.concatenate(keys), np.concatenate(own)

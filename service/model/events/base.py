@@ -178,7 +178,7 @@ class ErasedWhole(ModelEvent):
 
 
 class Untold(ModelEvent):
-    """An event of which followers and the page get only the kind and the time."""
+    """An event that tells followers and the page only its kind and its time."""
 
     __slots__ = ()
 
