@@ -16,7 +16,7 @@ if TYPE_CHECKING:  # it imports the learner, which imports this module
 
 Array = np.ndarray[Any, Any]
 Some: TypeAlias = "tuple[Rows, Array, Array, Array | None]"
-"""Rows, classes, keys and weights of examples. The weights are None if each is 1."""
+"""Rows, classes, keys and weights of examples. The weights are None if each weight is 1."""
 
 
 def some_of(rows: Rows, event: ExamplesLearned, wanted: Array) -> Some:
@@ -42,7 +42,7 @@ class DataSet:
             self._batches.clear()
 
     def joined(self) -> tuple[Rows, Array, Array, Array] | None:
-        """Return all rows, classes, keys and weights. None if there are none, or too many."""
+        """Return all rows, classes, keys and weights. None for no examples, or for too many."""
         if not self._batches:
             return None
         rows, classes, keys, weights = zip(*self._batches, strict=True)
